@@ -1,0 +1,119 @@
+# Builds the core, the simulated machine, the kernel and their tests.
+#
+# Strategy variables choose one folder each (docs: README, design); every combination has its own
+# object folder, so that switching costs nothing. `./vellum build` is the front door.
+
+BUDDY  ?= flags
+SLAB   ?= local
+RMAP   ?= anon_vma
+TABLES ?= areas
+SMP    ?= 1
+ARCH   ?= x86_64
+DEBUG  ?= 0
+# SAN: none, address (with undefined) or thread; for hosted builds only.
+SAN    ?= none
+CC     ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+STRATEGY := $(BUDDY)-$(SLAB)-$(RMAP)-$(TABLES)-smp$(SMP)
+CONFIG   := $(STRATEGY)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
+B        := build/$(CONFIG)
+
+WARN := -std=c11 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
+ifneq ($(findstring clang,$(CC)),)
+WARN += -Wthread-safety
+endif
+STRATEGY_DIRS := core/frame/$(BUDDY) core/slab/$(SLAB) core/rmap/$(RMAP) core/table/$(TABLES)
+INCLUDES := -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(STRATEGY_DIRS))
+DEFINES  := -DVL_SMP=$(SMP) $(if $(filter 1,$(DEBUG)),-DVL_DEBUG)
+COMMON   := $(WARN) -O2 -g -MMD -MP $(INCLUDES) $(DEFINES) -fno-strict-aliasing -fno-omit-frame-pointer
+
+CORE_SRC := $(wildcard core/*/*.c) $(foreach d,$(STRATEGY_DIRS),$(wildcard $(d)/*.c)) $(wildcard arch/$(ARCH)/*.c)
+
+# ------------------------------------------------------------------ the library: any embedder
+LIB_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fPIC
+LIB_OBJ   := $(CORE_SRC:%.c=$(B)/lib/%.o)
+$(B)/lib/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(LIB_FLAGS) -c $< -o $@
+$(B)/libvellum.a: $(LIB_OBJ)
+	rm -f $@ && ar rcs $@ $^
+
+# --------------------------------------------------------------------- the reference kernel
+KERNEL_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fno-pic -fno-pie -mcmodel=kernel \
+  -mno-red-zone -mgeneral-regs-only -fno-asynchronous-unwind-tables -fcf-protection=none \
+  -DVL_HOST_INLINE='"kernel/host_inline.h"' -DVL_KERNEL
+KERNEL_SRC := $(shell find kernel -name '*.c' 2>/dev/null)
+KERNEL_ASM := $(shell find kernel -name '*.S' 2>/dev/null)
+KERNEL_OBJ := $(CORE_SRC:%.c=$(B)/kernel-core/%.o) $(KERNEL_SRC:%.c=$(B)/%.o) $(KERNEL_ASM:%.S=$(B)/%.S.o)
+$(B)/kernel-core/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(KERNEL_FLAGS) -c $< -o $@
+$(B)/kernel/%.o: kernel/%.c
+	@mkdir -p $(@D)
+	$(CC) $(KERNEL_FLAGS) -c $< -o $@
+$(B)/kernel/%.S.o: kernel/%.S
+	@mkdir -p $(@D)
+	$(CC) $(INCLUDES) $(DEFINES) -DVL_KERNEL -D__ASSEMBLER__ -g -MMD -MP -c $< -o $@
+$(B)/vellum.elf: $(KERNEL_OBJ) kernel/kernel.ld
+	tools/link_kernel "$(CC)" $@ kernel/kernel.ld $(KERNEL_OBJ)
+
+# ------------------------------------------------- hosted: the simulated machine and its tests
+ifeq ($(SAN),address)
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all
+endif
+ifeq ($(SAN),thread)
+SAN_FLAGS := -fsanitize=thread -DVLI_TSAN
+endif
+SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+# The machine itself uses POSIX; the core under it is compiled as freestanding code.
+SIM_CORE_OBJ := $(CORE_SRC:%.c=$(B)/sim-core/%.o)
+SIM_OBJ      := $(patsubst %.c,$(B)/%.o,$(wildcard machine/sim/*.c))
+$(B)/sim-core/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
+$(B)/machine/%.o: machine/%.c
+	@mkdir -p $(@D)
+	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(B)/libsim.a: $(SIM_CORE_OBJ) $(SIM_OBJ)
+	rm -f $@ && ar rcs $@ $^
+
+# Every tests/{unit,contract,model,sim}/NAME.c is one cmocka program on the simulated machine.
+TEST_SRC := $(wildcard tests/unit/*.c tests/contract/*.c tests/model/*.c tests/sim/*.c)
+TEST_BIN := $(TEST_SRC:tests/%.c=$(B)/tests/%)
+TEST_LIB := $(patsubst %.c,$(B)/%.o,$(wildcard tests/lib/*.c))
+$(B)/tests/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(B)/tests/%: $(B)/tests/%.o $(TEST_LIB) $(B)/libsim.a
+	$(CC) $(SIM_FLAGS) $< $(TEST_LIB) $(B)/libsim.a -lcmocka -pthread -o $@
+
+# Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
+BENCH_FLAGS    := $(COMMON) -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
+BENCH_BIN      := $(patsubst bench/sim/%.c,$(B)/bench/%,$(wildcard bench/sim/*.c))
+$(B)/bench-core/machine/%.o: machine/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(B)/bench-core/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_FLAGS) -ffreestanding -c $< -o $@
+$(B)/bench/%.o: bench/sim/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
+	$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
+
+.PHONY: lib kernel sim tests benches all
+all: lib kernel sim
+lib: $(B)/libvellum.a
+kernel: $(B)/vellum.elf
+sim: $(B)/libsim.a
+tests: $(TEST_BIN)
+benches: $(BENCH_BIN)
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,51 @@
+/*
+ * compiler.h - every language extension that the core uses, by a name of its own.
+ */
+#ifndef VLI_COMPILER_H
+#define VLI_COMPILER_H
+
+#include <vellum/types.h>
+
+#define VLI_CACHELINE      64u
+#define VLI_ALIGNED(n)     __attribute__((aligned(n)))
+#define VLI_LIKELY(x)      __builtin_expect(!!(x), 1)
+#define VLI_UNLIKELY(x)    __builtin_expect(!!(x), 0)
+#define VLI_NOINLINE       __attribute__((noinline))
+#define VLI_ALWAYS_INLINE  inline __attribute__((always_inline))
+#define VLI_COLD           __attribute__((cold))
+#define VLI_WEAK           __attribute__((weak))
+#define VLI_UNUSED         __attribute__((unused))
+#define VLI_PREFETCH(p)    __builtin_prefetch(p)
+#define VLI_PREFETCHW(p)   __builtin_prefetch((p), 1)
+#define VLI_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
+
+/* The struct of type @type whose @member stands at @ptr. */
+#define vli_container_of(ptr, type, member) \
+    ((type *)(void *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
+
+#define VLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Clang's lock checks; nothing elsewhere. */
+#if defined(__clang__)
+#define VL_CAPABILITY(x)        __attribute__((capability(x)))
+#define VL_REQUIRES(...)        __attribute__((requires_capability(__VA_ARGS__)))
+#define VL_REQUIRES_SHARED(...) __attribute__((requires_shared_capability(__VA_ARGS__)))
+#define VL_ACQUIRE(...)         __attribute__((acquire_capability(__VA_ARGS__)))
+#define VL_ACQUIRE_SHARED(...)  __attribute__((acquire_shared_capability(__VA_ARGS__)))
+#define VL_RELEASE(...)         __attribute__((release_capability(__VA_ARGS__)))
+#define VL_RELEASE_SHARED(...)  __attribute__((release_shared_capability(__VA_ARGS__)))
+#define VL_TRY_ACQUIRE(...)     __attribute__((try_acquire_capability(__VA_ARGS__)))
+#define VL_NO_LOCK_CHECK        __attribute__((no_thread_safety_analysis))
+#else
+#define VL_CAPABILITY(x)
+#define VL_REQUIRES(...)
+#define VL_REQUIRES_SHARED(...)
+#define VL_ACQUIRE(...)
+#define VL_ACQUIRE_SHARED(...)
+#define VL_RELEASE(...)
+#define VL_RELEASE_SHARED(...)
+#define VL_TRY_ACQUIRE(...)
+#define VL_NO_LOCK_CHECK
+#endif
+
+#endif
