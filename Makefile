@@ -10,7 +10,7 @@ TABLES ?= areas
 SMP    ?= 1
 ARCH   ?= x86_64
 DEBUG  ?= 0
-# SAN: none, address (with undefined) or thread; for hosted builds only.
+# SAN: none, address (with undefined), thread or fuzzer (clang only); for hosted builds only.
 SAN    ?= none
 CC     ?= gcc
 ifeq ($(origin CC),default)
@@ -67,6 +67,9 @@ endif
 ifeq ($(SAN),thread)
 SAN_FLAGS := -fsanitize=thread -DVLI_TSAN
 endif
+ifeq ($(SAN),fuzzer)
+SAN_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+endif
 SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 # The machine itself uses POSIX; the core under it is compiled as freestanding code.
 SIM_CORE_OBJ := $(CORE_SRC:%.c=$(B)/sim-core/%.o)
@@ -90,6 +93,12 @@ $(B)/tests/%.o: tests/%.c
 $(B)/tests/%: $(B)/tests/%.o $(TEST_LIB) $(B)/libsim.a
 	$(CC) $(SIM_FLAGS) $< $(TEST_LIB) $(B)/libsim.a -lcmocka -pthread -o $@
 
+# Every tests/fuzz/NAME.c is one libFuzzer program: make fuzzers CC=clang SAN=fuzzer.
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
+	@mkdir -p $(@D)
+	$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
+
 # Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
 BENCH_FLAGS    := $(COMMON) -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
@@ -106,12 +115,16 @@ $(B)/bench/%.o: bench/sim/%.c
 $(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
 	$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 
-.PHONY: lib kernel sim tests benches all
+.PHONY: lib kernel sim tests fuzzers benches all config
+# The folder of a configuration, for scripts.
+config:
+	@echo $(CONFIG)
 all: lib kernel sim
 lib: $(B)/libvellum.a
 kernel: $(B)/vellum.elf
 sim: $(B)/libsim.a
 tests: $(TEST_BIN)
+fuzzers: $(FUZZ_BIN)
 benches: $(BENCH_BIN)
 .SECONDARY:
 .DEFAULT_GOAL := all
