@@ -70,7 +70,7 @@ endif
 ifeq ($(SAN),fuzzer)
 SAN_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 endif
-SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_SIM -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 # The machine itself uses POSIX; the core under it is compiled as freestanding code.
 SIM_CORE_OBJ := $(CORE_SRC:%.c=$(B)/sim-core/%.o)
 SIM_OBJ      := $(patsubst %.c,$(B)/%.o,$(wildcard machine/sim/*.c))
@@ -100,7 +100,7 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
 	$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
 
 # Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
-BENCH_FLAGS    := $(COMMON) -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+BENCH_FLAGS    := $(COMMON) -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
 BENCH_BIN      := $(patsubst bench/sim/%.c,$(B)/bench/%,$(wildcard bench/sim/*.c))
 $(B)/bench-core/machine/%.o: machine/%.c

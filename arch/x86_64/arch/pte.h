@@ -83,7 +83,7 @@ static inline uint64_t vli_table_reach(unsigned level)
     return 1ull << vli_table_shift(level);
 }
 
-#if defined(VL_KERNEL)
+#if !defined(VL_SIM)
 /** vli_tlb_flush_page() - drop this CPU's translation of one page. */
 static inline void vli_tlb_flush_page(vl_va va)
 {
@@ -97,7 +97,7 @@ static inline void vli_tlb_flush_all(void)
     __asm__ volatile("movq %%cr3, %0\n\tmovq %0, %%cr3" : "=r"(cr3) : : "memory");
 }
 #else
-/* A simulated MMU or an embedder without privileges supplies these. */
+/* The simulated MMU supplies these. */
 void vli_tlb_flush_page(vl_va va);
 void vli_tlb_flush_all(void);
 #endif
