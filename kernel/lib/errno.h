@@ -53,6 +53,7 @@
 #define EBADMSG         74
 #define EBADFD          77
 #define EILSEQ          84
+#define ELIBBAD         80
 #define ENOTSOCK        88
 #define EMSGSIZE        90
 #define EPROTONOSUPPORT 93
@@ -65,11 +66,16 @@
 #define EALREADY        114
 #define EINPROGRESS     115
 #define ECANCELED       125
+#define EOWNERDEAD      130
 
 /* Inside the kernel only: the call was interrupted by a signal before it did anything; the way
  * back to user mode turns it into EINTR or a restart (SA_RESTART). */
 #define ERESTARTSYS 512
 /* The same, but restarted whatever the handler says, unless there is one: then EINTR. */
 #define ERESTARTNOHAND 514
+/* Restarted always. */
+#define ERESTARTNOINTR 513
+/* As ERESTARTNOHAND, but the restart goes through restart_syscall: nanosleep, futex. */
+#define ERESTARTBLOCK 516
 
 #endif
