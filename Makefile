@@ -99,6 +99,21 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
 
+# Programs for the guest: static, by musl, or by glibc when the name begins with glibc_; they know
+# nothing of the library and run on Linux as well.
+GUEST_FLAGS := -std=c11 -D_GNU_SOURCE -O2 -g0 -s -Wall -Wextra -Werror -static -pthread
+GUEST_TESTS := $(patsubst tests/guest/%.c,build/guest/tests/%,$(wildcard tests/guest/*.c))
+GUEST_BENCH := $(patsubst bench/guest/%.c,build/guest/bench/%,$(wildcard bench/guest/*.c))
+build/guest/tests/glibc_%: tests/guest/glibc_%.c $(wildcard tests/guest/*.h)
+	@mkdir -p $(@D)
+	gcc $(GUEST_FLAGS) $< -o $@
+build/guest/tests/%: tests/guest/%.c $(wildcard tests/guest/*.h)
+	@mkdir -p $(@D)
+	musl-gcc $(GUEST_FLAGS) $< -o $@
+build/guest/bench/%: bench/guest/%.c $(wildcard bench/guest/*.h)
+	@mkdir -p $(@D)
+	musl-gcc $(GUEST_FLAGS) $< -o $@
+
 # Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
 BENCH_FLAGS    := $(COMMON) -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
@@ -115,7 +130,7 @@ $(B)/bench/%.o: bench/sim/%.c
 $(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
 	$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 
-.PHONY: lib kernel sim tests fuzzers benches all config
+.PHONY: lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)
@@ -125,6 +140,8 @@ kernel: $(B)/vellum.elf
 sim: $(B)/libsim.a
 tests: $(TEST_BIN)
 fuzzers: $(FUZZ_BIN)
+guest-tests: $(GUEST_TESTS)
+guest-bench: $(GUEST_BENCH)
 benches: $(BENCH_BIN)
 .SECONDARY:
 .DEFAULT_GOAL := all

@@ -1,0 +1,130 @@
+/*
+ * check.h - what the guest's test programs share: named checks, and values to record.
+ *
+ * A program prints one line a check; the harness (tools/test_guest) compares all of its output with
+ * what the same program printed on Linux, so a value that Linux decides, an errno for one, is
+ * printed rather than written down here. What is printed must be the same on each run.
+ */
+#ifndef GUEST_CHECK_H
+#define GUEST_CHECK_H
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int check_failures;
+
+/* Prints one check; a failed one makes the program end with status 1. */
+static inline void check(bool good, const char *name)
+{
+    printf("%s %s\n", good ? "ok" : "FAIL", name);
+    if (!good) {
+        check_failures++;
+    }
+    fflush(stdout);
+}
+
+/* Prints a call's result: "name: 0", or the errno's number. */
+static inline void record(const char *name, long result)
+{
+    if (result == -1) {
+        printf("%s: errno %d\n", name, errno);
+    } else {
+        printf("%s: %ld\n", name, result);
+    }
+    fflush(stdout);
+}
+
+/* As record(), for calls whose good result is an address or a descriptor: prints only "good". */
+static inline void record_good(const char *name, long result)
+{
+    if (result == -1) {
+        printf("%s: errno %d\n", name, errno);
+    } else {
+        printf("%s: good\n", name);
+    }
+    fflush(stdout);
+}
+
+/* Prints how a child ended. */
+static inline void record_status(const char *name, int status)
+{
+    if (WIFEXITED(status)) {
+        printf("%s: exit %d\n", name, WEXITSTATUS(status));
+    } else if (WIFSIGNALED(status)) {
+        printf("%s: signal %d\n", name, WTERMSIG(status));
+    } else if (WIFSTOPPED(status)) {
+        printf("%s: stopped %d\n", name, WSTOPSIG(status));
+    } else {
+        printf("%s: %s\n", name, WIFCONTINUED(status) ? "continued" : "unknown");
+    }
+    fflush(stdout);
+}
+
+/* Runs `body` in a child and prints how it ended. */
+static inline void in_child(const char *name, void (*body)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        printf("%s: no child, errno %d\n", name, errno);
+        check_failures++;
+        return;
+    }
+    record_status(name, status);
+}
+
+static inline int check_done(void)
+{
+    printf("%s\n", check_failures ? "failed" : "done");
+    fflush(stdout);
+    return check_failures ? 1 : 0;
+}
+
+/* Is this kernel ours? What only it promises (exact counts of frames) is checked only there. */
+static inline bool on_vellum(void)
+{
+    char text[256] = {0};
+    FILE *file = fopen("/proc/version", "r");
+    if (file) {
+        if (!fgets(text, sizeof(text), file)) {
+            text[0] = 0;
+        }
+        fclose(file);
+    }
+    return strstr(text, "Vellum") != NULL;
+}
+
+/* Free memory in KiB, after what is cached for later has been given back. */
+static inline long free_kib_drained(void)
+{
+    FILE *file = fopen("/proc/sys/vm/drop_caches", "w");
+    if (file) {
+        fputs("3\n", file);
+        fclose(file);
+    }
+    char line[128];
+    long free_kib = -1;
+    file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        sscanf(line, "MemFree: %ld", &free_kib);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return free_kib;
+}
+
+#endif
