@@ -74,9 +74,11 @@ SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_SIM -DVL_EVENTS -DVL_HOST_INLINE='"mach
 # The machine itself uses POSIX; the core under it is compiled as freestanding code.
 SIM_CORE_OBJ := $(CORE_SRC:%.c=$(B)/sim-core/%.o)
 SIM_OBJ      := $(patsubst %.c,$(B)/%.o,$(wildcard machine/sim/*.c))
+# Its code gets a section of its own: the machine injects interrupts at any instruction of it.
 $(B)/sim-core/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
+	objcopy --rename-section .text=vl_core_text $@
 $(B)/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@

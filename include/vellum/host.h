@@ -216,4 +216,8 @@ enum vl_event {
 /** vl_host_event() - VL_EVENTS builds tell a simulator what happens. Context: any, under locks. */
 void vl_host_event(enum vl_event event, uint64_t a, uint64_t b);
 
+/** vl_host_alloc_fails() - VL_EVENTS builds ask before each allocation whether it shall fail, so
+ * that a simulator reaches every error path. Context: any, under locks. */
+bool vl_host_alloc_fails(void);
+
 #endif
