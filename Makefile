@@ -82,7 +82,8 @@ $(B)/sim-core/%.o: %.c
 $(B)/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
 	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
-$(B)/libsim.a: $(SIM_CORE_OBJ) $(SIM_OBJ)
+# The machine first: a linker takes the first member that answers, weak defaults included.
+$(B)/libsim.a: $(SIM_OBJ) $(SIM_CORE_OBJ)
 	rm -f $@ && ar rcs $@ $^
 
 # Every tests/{unit,contract,model,sim}/NAME.c is one cmocka program on the simulated machine.

@@ -11,7 +11,10 @@ struct vli_list {
     struct vli_list *prev;
 };
 
-#define VLI_LIST_INIT(name) {&(name), &(name)}
+#define VLI_LIST_INIT(name)                                                                        \
+    {                                                                                              \
+        &(name), &(name)                                                                           \
+    }
 
 static inline void vli_list_init(struct vli_list *head)
 {
@@ -67,8 +70,8 @@ static inline void vli_list_splice(struct vli_list *from, struct vli_list *to)
 
 #define vli_list_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
 /* @next holds the following node, so that the body may remove @pos. */
-#define vli_list_each_safe(pos, tmp, head)                       \
-    for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head); \
+#define vli_list_each_safe(pos, tmp, head)                                                         \
+    for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                               \
          (pos) = (tmp), (tmp) = (pos)->next)
 
 #endif

@@ -12,24 +12,26 @@
 
 enum vli_rank {
     /* Sleeping locks, outermost first. */
-    VLI_RANK_SPACE = 1,    /* space: its areas */
-    VLI_RANK_SPACE_CHILD,  /* the child's space lock, taken inside the parent's at fork */
-    VLI_RANK_OBJECT,       /* object: size and truncation against faults */
-    VLI_RANK_RMAP,         /* rmap: a group of anon_vmas, an object's areas */
-    VLI_RANK_CACHES,       /* slab: the list of caches */
+    VLI_RANK_SPACE = 1,   /* space: its areas */
+    VLI_RANK_SPACE_CHILD, /* the child's space lock, taken inside the parent's at fork */
+    VLI_RANK_OBJECT,      /* object: size and truncation against faults */
+    VLI_RANK_RMAP,        /* rmap: a group of anon_vmas, an object's areas */
+    VLI_RANK_CACHES,      /* slab: the list of caches */
     /* Spin locks. */
-    VLI_RANK_TABLE = 32,   /* one table page's entries */
-    VLI_RANK_TABLE_LOWER,  /* a second table page, taken inside the first (fork: source) */
-    VLI_RANK_PAGES,        /* object: its tree of pages */
+    VLI_RANK_TABLE = 32,  /* one table page's entries */
+    VLI_RANK_TABLE_LOWER, /* a second table page, taken inside the first (fork: source) */
+    VLI_RANK_PAGES,       /* object: its tree of pages */
     VLI_RANK_LRU,
-    VLI_RANK_COUNT_TREE,   /* small private trees and lists of space/ and rmap/ */
-    VLI_RANK_SLAB_NODE,    /* slab: a node's partial list */
-    VLI_RANK_ZONE          /* frame: a zone's free lists; innermost */
+    VLI_RANK_COUNT_TREE, /* small private trees and lists of space/ and rmap/ */
+    VLI_RANK_SLAB_NODE,  /* slab: a node's partial list */
+    VLI_RANK_ZONE        /* frame: a zone's free lists; innermost */
 };
 
 #ifdef VL_DEBUG
 /** vli_rank_push() - a lock of @rank is about to be taken; panics when the order forbids it. */
 void vli_rank_push(enum vli_rank rank);
+/** vli_rank_push_any() - the same for a lock that was had without waiting: any order is right. */
+void vli_rank_push_any(enum vli_rank rank);
 /** vli_rank_pop() - the lock of @rank was released; any held one, not only the last. */
 void vli_rank_pop(enum vli_rank rank);
 /** vli_rank_assert_none() - panics when this thread or CPU holds any core lock. */
@@ -38,6 +40,10 @@ void vli_rank_assert_none(void);
 void vli_rank_assert_no_spin(void);
 #else
 static inline void vli_rank_push(enum vli_rank rank)
+{
+    (void)rank;
+}
+static inline void vli_rank_push_any(enum vli_rank rank)
 {
     (void)rank;
 }

@@ -1,0 +1,76 @@
+/*
+ * init.c - starting the core, and giving everything back.
+ *
+ * It stands on the highest floor since it alone must see all the others. Each floor is started
+ * after those below it, which it may use from its first line; a failure leaves the core unusable,
+ * and the embedder is told why by the floor that failed.
+ *
+ * vl_drain_all() goes the other way, from what holds frames to what they return to: cached tables,
+ * then the objects that CPUs keep and the empty slabs, then the stocks of frames.
+ */
+#include <vellum/vellum.h>
+#include "core/base/log.h"
+#include "core/base/percpu.h"
+#include "core/base/rank.h"
+#include "core/frame/frame.h"
+#include "core/table/table.h"
+
+/* What of the upper floors is not linked is not started. */
+VLI_WEAK enum vl_status vli_frame_init(void);
+VLI_WEAK void vli_frame_drain(void);
+VLI_WEAK enum vl_status vli_slab_init(void);
+VLI_WEAK void vli_slab_drain(void);
+VLI_WEAK void vli_table_drain(void);
+VLI_WEAK enum vl_status vli_rmap_init(void);
+VLI_WEAK enum vl_status vli_object_init(void);
+VLI_WEAK enum vl_status vli_space_init(void);
+
+static void percpu_init(unsigned count)
+{
+    struct vli_percpu *area;
+
+    for (unsigned cpu = 0; cpu < count; cpu++) {
+        area = vli_percpu_of(cpu);
+        area->self = area;
+        area->cpu = cpu;
+    }
+}
+
+enum vl_status vl_init(void)
+{
+    enum vl_status (*const start[])(void) = {vli_frame_init, vli_slab_init, vli_rmap_init,
+                                             vli_object_init, vli_space_init};
+    unsigned count = vl_host_cpu_count();
+    enum vl_status status;
+
+    if (count == 0 || count > VL_CPUS_MAX) {
+        vli_log(VL_LOG_ERROR, "vellum: %u CPUs, which is not 1 … %u", count, VL_CPUS_MAX);
+        return VL_EINVAL;
+    }
+    percpu_init(count);
+    for (size_t i = 0; i < VLI_COUNT_OF(start); i++) {
+        status = start[i] != NULL ? start[i]() : VL_OK;
+        if (status != VL_OK) {
+            return status;
+        }
+    }
+    return VL_OK;
+}
+
+void vl_cpu_online(unsigned cpu)
+{
+    VL_ASSERT(cpu < vl_host_cpu_count());
+    VL_ASSERT(vli_percpu_of(cpu)->self == vli_percpu_of(cpu));
+}
+
+void vl_drain_all(void)
+{
+    void (*const drain[])(void) = {vli_table_drain, vli_slab_drain, vli_frame_drain};
+
+    vli_rank_assert_none();
+    for (size_t i = 0; i < VLI_COUNT_OF(drain); i++) {
+        if (drain[i] != NULL) {
+            drain[i]();
+        }
+    }
+}
