@@ -139,7 +139,8 @@ static void usage_and_errors(void)
     if (child == 0) {
         _exit(0);
     }
-    check(wait4(child, &status, 0, &usage) == child && usage.ru_utime.tv_sec == 0, "wait4's rusage");
+    check(wait4(child, &status, 0, &usage) == child && usage.ru_utime.tv_sec == 0,
+          "wait4's rusage");
     record("wait without children", wait(&status));
     record("wait for one that is no child", waitpid(1, &status, 0));
     record("wait with wrong options", waitpid(-1, &status, 0x40));
