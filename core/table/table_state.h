@@ -16,10 +16,11 @@ struct vli_table_cpus {
 
 struct vli_table {
     struct vl_pa root;
-    _Atomic uint64_t anon_pages;   /* resident, by entry */
+    _Atomic uint64_t anon_pages; /* resident, by entry */
     _Atomic uint64_t file_pages;
-    _Atomic uint64_t table_pages;
+    _Atomic uint64_t table_pages; /* with the root */
     struct vli_table_cpus cpus;
+    _Atomic bool ending; /* a CPU that is told to flush leaves the table instead */
 };
 
 #endif

@@ -208,9 +208,10 @@ bool vl_host_out_of_memory(uint64_t frames);
 enum vl_event {
     VL_EVENT_FRAME_ALLOC, /* a: frame number, b: order */
     VL_EVENT_FRAME_FREE,  /* a: frame number, b: order; before anybody can get it again */
-    VL_EVENT_PTE_SET,     /* a: virtual address of the entry, b: new value */
-    VL_EVENT_PTE_CLEAR,   /* a: virtual address of the entry, b: old value */
-    VL_EVENT_FLUSH        /* a: start, b: end */
+    VL_EVENT_PTE_SET,     /* a: where the entry itself is (a kernel address), b: new value */
+    VL_EVENT_PTE_CLEAR,   /* a: where the entry itself is, b: old value */
+    VL_EVENT_FLUSH,       /* a: start, b: end */
+    VL_EVENT_TABLE_FREE   /* a: frame number of a table page; before it can be used again */
 };
 
 /** vl_host_event() - VL_EVENTS builds tell a simulator what happens. Context: any, under locks. */

@@ -1,0 +1,55 @@
+/*
+ * mutant.h - four faults that can be built in on purpose, to prove that the simulated machine sees
+ * them: -DVLI_MUTANT=1 … 4. Without it each function is what a correct build does.
+ */
+#ifndef VLI_TABLE_MUTANT_H
+#define VLI_TABLE_MUTANT_H
+
+#include <vellum/types.h>
+
+#ifndef VLI_MUTANT
+#define VLI_MUTANT 0
+#endif
+
+enum vli_mutant {
+    VLI_MUTANT_NO_FLUSH = 1,   /* the flush is skipped */
+    VLI_MUTANT_FREE_FIRST = 2, /* the frames go back before the flush */
+    VLI_MUTANT_WRONG_MASK = 3, /* the highest of the CPUs is forgotten */
+    VLI_MUTANT_SHORT_RANGE = 4 /* the last page of the range is forgotten */
+};
+
+/** vli_mutant_flushes() - are flushes done? */
+static inline bool vli_mutant_flushes(void)
+{
+    return VLI_MUTANT != VLI_MUTANT_NO_FLUSH;
+}
+
+/** vli_mutant_frees_first() - are frames given back before the flush? */
+static inline bool vli_mutant_frees_first(void)
+{
+    return VLI_MUTANT == VLI_MUTANT_FREE_FIRST;
+}
+
+/** vli_mutant_mask() - @any: does @mask name any CPU? Returns the same of what it leaves of it. */
+static inline bool vli_mutant_mask(bool any, struct vl_cpumask *mask)
+{
+    uint64_t left = 0;
+
+    if (VLI_MUTANT != VLI_MUTANT_WRONG_MASK) {
+        return any;
+    }
+    for (unsigned i = 0; i < sizeof(mask->word) / sizeof(mask->word[0]); i++) {
+        mask->word[i] &= mask->word[i] - 1;
+        left |= mask->word[i];
+    }
+    return left != 0;
+}
+
+/** vli_mutant_end() - the end of the range that is flushed. */
+static inline vl_va vli_mutant_end(vl_va start, vl_va end)
+{
+    return VLI_MUTANT == VLI_MUTANT_SHORT_RANGE && end - start > VL_PAGE_SIZE ? end - VL_PAGE_SIZE
+                                                                              : end;
+}
+
+#endif
