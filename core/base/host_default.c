@@ -32,6 +32,18 @@ VLI_WEAK void *vl_host_percpu_area(unsigned cpu)
 }
 #endif
 
+VLI_WEAK void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu),
+                               void *arg)
+{
+    unsigned long flags = vl_host_irq_save();
+    unsigned cpu = vl_host_cpu_id();
+
+    if ((mask->word[cpu / 64] >> (cpu % 64) & 1u) != 0) {
+        fn(arg, cpu);
+    }
+    vl_host_irq_restore(flags);
+}
+
 #ifndef vl_host_irq_save
 VLI_WEAK unsigned long vl_host_irq_save(void)
 {

@@ -20,7 +20,6 @@ VLI_WEAK enum vl_status vli_frame_init(void);
 VLI_WEAK void vli_frame_drain(void);
 VLI_WEAK enum vl_status vli_slab_init(void);
 VLI_WEAK void vli_slab_drain(void);
-VLI_WEAK void vli_table_drain(void);
 VLI_WEAK enum vl_status vli_rmap_init(void);
 VLI_WEAK enum vl_status vli_object_init(void);
 VLI_WEAK enum vl_status vli_space_init(void);
@@ -65,9 +64,10 @@ void vl_cpu_online(unsigned cpu)
 
 void vl_drain_all(void)
 {
-    void (*const drain[])(void) = {vli_table_drain, vli_slab_drain, vli_frame_drain};
+    void (*const drain[])(void) = {vli_slab_drain, vli_frame_drain};
 
     vli_rank_assert_none();
+    (void)vli_table_drain();
     for (size_t i = 0; i < VLI_COUNT_OF(drain); i++) {
         if (drain[i] != NULL) {
             drain[i]();

@@ -108,6 +108,17 @@ void *vl_host_percpu_area(unsigned cpu);
 #endif
 #define VL_PERCPU_BYTES 16384u
 
+/**
+ * vl_host_cpu_call() - run @fn(@arg, cpu) once for each CPU of @mask and return when all have run.
+ * Each runs on its own CPU, in an interrupt or with interrupts off; for a CPU that is switched off
+ * another may run it in its stead, if the CPU cannot come on meanwhile. @fn may take spin locks and
+ * does not sleep. For vl_drain_all() and the like: what a CPU keeps, only that CPU can give back.
+ * Context: thread, interrupts on, no core lock held; one call may wait for another.
+ * Default: runs @fn for this CPU alone, so that what other CPUs keep stays there.
+ */
+void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu),
+                      void *arg);
+
 /** vl_host_irq_save() - disable interrupts; returns what restore needs. Default: nothing. */
 #ifndef vl_host_irq_save
 unsigned long vl_host_irq_save(void);

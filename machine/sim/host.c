@@ -265,8 +265,7 @@ static void *cpu_thread(void *arg)
 
     memset(&sim_self, 0, sizeof(sim_self));
     sim_self.cpu = job->cpu;
-    sim_machine.thread[job->cpu] = pthread_self();
-    atomic_store(&sim_machine.running[job->cpu], 1);
+    sim_irq_cpu_on(job->cpu);
     cpu_work(job);
     sim_irq_run_pending();
     sim_irq_cpu_off(job->cpu);

@@ -30,6 +30,61 @@ static pthread_mutex_t cpu_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t storm_thread;
 static _Atomic uint32_t storm_gap_us;
 
+/* One vl_host_cpu_call() at a time (call_lock); who is told of it and has not run it yet. */
+static struct {
+    pthread_mutex_t lock;
+    void (*fn)(void *arg, unsigned cpu);
+    void *arg;
+    _Atomic uint32_t wanted[VL_CPUS_MAX];
+    _Atomic uint32_t left;
+} call = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Runs the call that waits for @cpu, if one does; interrupts are off. */
+static void run_call(unsigned cpu)
+{
+    /* Acquire: pairs with the release in vl_host_cpu_call(). */
+    if (atomic_exchange_explicit(&call.wanted[cpu], 0, memory_order_acquire) != 0) {
+        call.fn(call.arg, cpu);
+        /* Release: pairs with the acquire in vl_host_cpu_call(). */
+        atomic_fetch_sub_explicit(&call.left, 1, memory_order_release);
+    }
+}
+
+/* Tells a CPU that runs, or runs the call in the stead of one that does not. */
+static void call_one(unsigned cpu)
+{
+    pthread_mutex_lock(&cpu_lock);
+    /* Release: pairs with the acquire in run_call(). */
+    atomic_store_explicit(&call.wanted[cpu], 1, memory_order_release);
+    if (cpu == sim_self.cpu || atomic_load(&sim_machine.running[cpu]) == 0) {
+        unsigned long flags = vl_host_irq_save();
+
+        run_call(cpu);
+        vl_host_irq_restore(flags);
+    } else {
+        pthread_kill(sim_machine.thread[cpu], SIGNAL);
+    }
+    pthread_mutex_unlock(&cpu_lock);
+}
+
+void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu), void *arg)
+{
+    pthread_mutex_lock(&call.lock);
+    call.fn = fn;
+    call.arg = arg;
+    for (unsigned cpu = 0; cpu < sim_machine.config.cpus; cpu++) {
+        if ((mask->word[cpu / 64] >> (cpu % 64) & 1u) != 0) {
+            atomic_fetch_add_explicit(&call.left, 1, memory_order_relaxed);
+            call_one(cpu);
+        }
+    }
+    /* Acquire: pairs with the release in run_call(). */
+    while (atomic_load_explicit(&call.left, memory_order_acquire) != 0) {
+        sim_cpu_relax_slow();
+    }
+    pthread_mutex_unlock(&call.lock);
+}
+
 static void run(void)
 {
     void (*handler)(unsigned cpu) = atomic_load_explicit(&irq_handler, memory_order_relaxed);
@@ -38,6 +93,7 @@ static void run(void)
     sim_self.irq_off = 1;
     sim_self.in_irq = 1;
     atomic_signal_fence(memory_order_seq_cst);
+    run_call(sim_self.cpu);
     if (handler != NULL) {
         handler(sim_self.cpu);
         atomic_fetch_add_explicit(&irq_count, 1, memory_order_relaxed);
@@ -76,8 +132,18 @@ static void on_signal(int number, siginfo_t *info, void *context)
     (void)number;
     (void)info;
     sim_self.irq_pending = 1;
-    if (sim_self.irq_off == 0 && is_core(context)) {
+    if (sim_self.irq_off != 0) {
+        return;
+    }
+    if (is_core(context)) {
         sim_irq_run_pending();
+    } else {
+        /* A call touches the core alone, whose rules hold wherever interrupts are on. */
+        sim_self.irq_off = 1;
+        atomic_signal_fence(memory_order_seq_cst);
+        run_call(sim_self.cpu);
+        atomic_signal_fence(memory_order_seq_cst);
+        sim_self.irq_off = 0;
     }
 }
 
@@ -99,8 +165,20 @@ void sim_irq_stop(void)
 
 void sim_irq_cpu_off(unsigned cpu)
 {
+    unsigned long flags = vl_host_irq_save();
+
     pthread_mutex_lock(&cpu_lock);
     atomic_store(&sim_machine.running[cpu], 0);
+    run_call(cpu);
+    pthread_mutex_unlock(&cpu_lock);
+    vl_host_irq_restore(flags);
+}
+
+void sim_irq_cpu_on(unsigned cpu)
+{
+    pthread_mutex_lock(&cpu_lock);
+    sim_machine.thread[cpu] = pthread_self();
+    atomic_store(&sim_machine.running[cpu], 1);
     pthread_mutex_unlock(&cpu_lock);
 }
 
