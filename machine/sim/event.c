@@ -21,7 +21,7 @@ static struct {
     struct event_entry entry[RING];
 } rings[VL_CPUS_MAX];
 
-static _Atomic uint64_t counts[VL_EVENT_FLUSH + 1];
+static _Atomic uint64_t counts[VL_EVENT_TABLE_FREE + 1];
 
 static _Atomic uint64_t fail_countdown;
 static _Atomic uint32_t fail_per_65536;
@@ -54,7 +54,7 @@ uint64_t sim_event_count(enum vl_event event)
 void sim_event_dump(void)
 {
     static const char *const names[] = {"frame alloc", "frame free", "pte set", "pte clear",
-                                        "flush"};
+                                        "flush", "table free"};
 
     for (unsigned cpu = 0; cpu < sim_machine.config.cpus; cpu++) {
         uint64_t end = atomic_load_explicit(&rings[cpu].count, memory_order_relaxed);
