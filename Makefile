@@ -21,6 +21,11 @@ STRATEGY := $(BUDDY)-$(SLAB)-$(RMAP)-$(TABLES)-smp$(SMP)
 CONFIG   := $(STRATEGY)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
 B        := build/$(CONFIG)
 
+# V=1 shows whole command lines.
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+SAY = @$(if $(filter 1,$(V)),:,echo '  $(@F)')
+
 WARN := -std=c11 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
 ifneq ($(findstring clang,$(CC)),)
 WARN += -Wthread-safety
@@ -37,9 +42,10 @@ LIB_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fPIC
 LIB_OBJ   := $(CORE_SRC:%.c=$(B)/lib/%.o)
 $(B)/lib/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(LIB_FLAGS) -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(LIB_FLAGS) -c $< -o $@
 $(B)/libvellum.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ \&\& ar rcs $@ $^
 
 # --------------------------------------------------------------------- the reference kernel
 KERNEL_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fno-pic -fno-pie -mcmodel=kernel \
@@ -50,13 +56,16 @@ KERNEL_ASM := $(shell find kernel -name '*.S' 2>/dev/null)
 KERNEL_OBJ := $(CORE_SRC:%.c=$(B)/kernel-core/%.o) $(KERNEL_SRC:%.c=$(B)/%.o) $(KERNEL_ASM:%.S=$(B)/%.S.o)
 $(B)/kernel-core/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(KERNEL_FLAGS) -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(KERNEL_FLAGS) -c $< -o $@
 $(B)/kernel/%.o: kernel/%.c
 	@mkdir -p $(@D)
-	$(CC) $(KERNEL_FLAGS) -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(KERNEL_FLAGS) -c $< -o $@
 $(B)/kernel/%.S.o: kernel/%.S
 	@mkdir -p $(@D)
-	$(CC) $(INCLUDES) $(DEFINES) -DVL_KERNEL -D__ASSEMBLER__ -g -MMD -MP -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(INCLUDES) $(DEFINES) -DVL_KERNEL -D__ASSEMBLER__ -g -MMD -MP -c $< -o $@
 $(B)/vellum.elf: $(KERNEL_OBJ) kernel/kernel.ld
 	tools/link_kernel "$(CC)" $@ kernel/kernel.ld $(KERNEL_OBJ)
 
@@ -77,14 +86,16 @@ SIM_OBJ      := $(patsubst %.c,$(B)/%.o,$(wildcard machine/sim/*.c))
 # Its code gets a section of its own: the machine injects interrupts at any instruction of it.
 $(B)/sim-core/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
 	objcopy --rename-section .text=vl_core_text $@
 $(B)/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
-	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
 # The machine first: a linker takes the first member that answers, weak defaults included.
 $(B)/libsim.a: $(SIM_OBJ) $(SIM_CORE_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ \&\& ar rcs $@ $^
 
 # Every tests/{unit,contract,model,sim}/NAME.c is one cmocka program on the simulated machine.
 TEST_SRC := $(wildcard tests/unit/*.c tests/contract/*.c tests/model/*.c tests/sim/*.c)
@@ -92,15 +103,18 @@ TEST_BIN := $(TEST_SRC:tests/%.c=$(B)/tests/%)
 TEST_LIB := $(patsubst %.c,$(B)/%.o,$(wildcard tests/lib/*.c))
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
-	$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
 $(B)/tests/%: $(B)/tests/%.o $(TEST_LIB) $(B)/libsim.a
-	$(CC) $(SIM_FLAGS) $< $(TEST_LIB) $(B)/libsim.a -lcmocka -pthread -o $@
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) $< $(TEST_LIB) $(B)/libsim.a -lcmocka -pthread -o $@
 
 # Every tests/fuzz/NAME.c is one libFuzzer program: make fuzzers CC=clang SAN=fuzzer.
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
 	@mkdir -p $(@D)
-	$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
 
 # Programs for the guest: static, by musl, or by glibc when the name begins with glibc_; they know
 # nothing of the library and run on Linux as well.
@@ -123,15 +137,19 @@ BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-
 BENCH_BIN      := $(patsubst bench/sim/%.c,$(B)/bench/%,$(wildcard bench/sim/*.c))
 $(B)/bench-core/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
 $(B)/bench-core/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_FLAGS) -ffreestanding -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(BENCH_FLAGS) -ffreestanding -c $< -o $@
 $(B)/bench/%.o: bench/sim/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
+	$(SAY)
+	$(Q)$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
 $(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
-	$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
+	$(SAY)
+	$(Q)$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 
 .PHONY: lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
