@@ -11,8 +11,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 QEMU = 'qemu-system-x86_64'
 APPEND = 'console=ttyS0 panic=-1'
-# What makes Linux comparable: nothing that this kernel does not do either.
-APPEND_LINUX = 'mitigations=off init_on_alloc=0 transparent_hugepage=never'
+# What makes Linux comparable: nothing that this kernel does not do either, four levels of tables.
+APPEND_LINUX = 'mitigations=off init_on_alloc=0 transparent_hugepage=never no5lvl'
 
 
 def is_linux(kernel):
