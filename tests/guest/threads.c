@@ -1,0 +1,11 @@
+/*
+ * threads.c - POSIX threads by musl (threads.h says what is tested).
+ * guest: smp=2 seconds=40
+ * guest: smp=8 seconds=60
+ */
+#include "threads.h"
+
+int main(void)
+{
+    return test_threads();
+}
