@@ -110,8 +110,6 @@ static void flush(struct vli_table *table, const struct vl_flush_range *range, s
     vli_rank_assert_no_spin();
     vl_host_preempt_off();
     remote = vli_mutant_mask(users(table, &others, &here), &others);
-    VLI_EVENT(VL_EVENT_FLUSH, range == NULL ? 0 : range->start,
-              range == NULL ? VLI_TABLE_USER_END : range->end);
     if (here) {
         vl_tlb_flush_local(range, count);
     }
@@ -205,6 +203,7 @@ void vli_gather_flush(struct vli_gather *gather)
         if (vli_mutant_flushes()) {
             flush(gather->table, &range, 1);
         }
+        VLI_EVENT(VL_EVENT_FLUSH, gather->table->root.a, gather->start);
         gather->start = ~(vl_va)0;
         gather->end = 0;
     }

@@ -14,7 +14,7 @@
 enum vli_mutant {
     VLI_MUTANT_NO_FLUSH = 1,   /* the flush is skipped */
     VLI_MUTANT_FREE_FIRST = 2, /* the frames go back before the flush */
-    VLI_MUTANT_WRONG_MASK = 3, /* the highest of the CPUs is forgotten */
+    VLI_MUTANT_WRONG_MASK = 3, /* the lowest of the other CPUs is forgotten */
     VLI_MUTANT_SHORT_RANGE = 4 /* the last page of the range is forgotten */
 };
 

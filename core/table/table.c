@@ -268,8 +268,6 @@ void vli_entry_widen(struct vli_table_slot *slot, uint64_t value)
         VL_ASSERT_SLOW((~old & fresh & VLI_PTE_NX) == 0);
     } while (!atomic_compare_exchange_weak_explicit(slot->entry, &old, fresh, memory_order_release,
                                                     memory_order_relaxed));
-    VLI_EVENT(VL_EVENT_PTE_CLEAR, (uintptr_t)slot->entry, old);
-    VLI_EVENT(VL_EVENT_PTE_SET, (uintptr_t)slot->entry, fresh);
 }
 
 uint64_t vli_entry_change(struct vli_gather *gather, struct vli_table_slot *slot, vl_va va,

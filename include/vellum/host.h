@@ -220,8 +220,8 @@ enum vl_event {
     VL_EVENT_FRAME_ALLOC, /* a: frame number, b: order */
     VL_EVENT_FRAME_FREE,  /* a: frame number, b: order; before anybody can get it again */
     VL_EVENT_PTE_SET,     /* a: where the entry itself is (a kernel address), b: new value */
-    VL_EVENT_PTE_CLEAR,   /* a: where the entry itself is, b: old value */
-    VL_EVENT_FLUSH,       /* a: start, b: end */
+    VL_EVENT_PTE_CLEAR,   /* a: where the entry itself is, b: old value; a change is both */
+    VL_EVENT_FLUSH,       /* a: root of the table, b: start of the range; all CPUs have done it */
     VL_EVENT_TABLE_FREE   /* a: frame number of a table page; before it can be used again */
 };
 

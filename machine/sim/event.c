@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "machine/sim/machine.h"
+#include "machine/sim/mmu_state.h"
 
 #define RING 1000u
 
@@ -38,6 +39,7 @@ void vl_host_event(enum vl_event event, uint64_t a, uint64_t b)
     atomic_store_explicit(&entry->a, a, memory_order_relaxed);
     atomic_store_explicit(&entry->b, b, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts[event], 1, memory_order_relaxed);
+    sim_check_event(event, a, b);
 }
 
 void sim_event_start(void)
