@@ -1,13 +1,27 @@
 /*
  * rmap.h - the contract of reverse mapping (F4): from a frame to the entries that map it.
  *
- * What each strategy keeps stands in its rmap_state.h (struct vli_rmap_frame is nothing: it uses
- * frame->owner, index and mappings; struct vli_rmap_area, _object and _space are embedded by
- * area, object and space). The mapping count is rmap's: it goes up and down here only, under the
- * lock of the leaf table page concerned.
+ * A strategy is a folder with rmap_state.h (struct vli_rmap_area, _object and _space, embedded by
+ * areas, objects and spaces), rmap_inline.h (what runs once a page) and one .c file. It uses a
+ * frame's owner (anonymous frames), index and mappings. The mapping count goes up and down here
+ * only, under the lock of the leaf table page concerned.
  *
- * Locks: fork, split, merge and removal run under the space's lock held for writing; prepare runs
- * under it held for reading and may race with itself (compare-and-exchange or an own lock).
+ * What every struct vli_rmap_area begins with (the strategy adds its links):
+ *     vl_va start, end;              the area's range
+ *     uint64_t first_index;          page index of start: in its object; without one it is
+ *                                    start >> 12 until pages are there, and stays when they move
+ *     struct vli_rmap_space *space;  whose it is
+ * and every struct vli_rmap_space with
+ *     struct vli_table *table;
+ * A frame's index is the area's first one plus its distance from the area's start: 40 bits.
+ *
+ * Order of work. An area is linked before the first entry is set through it, and unlinked after
+ * its last entry was cleared and before its table pages are freed: a walk that holds rmap's lock of
+ * a linked area may therefore use its table pages without the space's lock.
+ *
+ * Locks: fork, split, merge, resize and unlink run under the space's lock held for writing (or as
+ * the last user); prepare under it held for reading, and may race with itself. All of them may
+ * sleep on rmap's own locks, ranks RMAP and RMAP_ANON.
  */
 #ifndef VLI_RMAP_H
 #define VLI_RMAP_H
@@ -16,67 +30,107 @@
 #include "core/table/table.h"
 #include "rmap_state.h"
 
-/* What every strategy's struct vli_rmap_area begins with (the strategy adds its links):
- *     vl_va start, end;         the area's range
- *     uint64_t first_index;     page index of start: in its object, or start >> 12 when anonymous
- *     struct vli_table *table;  of its space
- */
-
 VL_MUST_CHECK enum vl_status vli_rmap_init(void);
 
+/** vli_rmap_object_init() - no area maps the object yet. */
 void vli_rmap_object_init(struct vli_rmap_object *object);
-/** vli_rmap_area_init() - fields above are set; no links yet. @object: NULL when anonymous only. */
-void vli_rmap_area_init(struct vli_rmap_area *area);
-/** vli_rmap_area_link() - the area now maps @object (file pages are found through it). */
+
+/** vli_rmap_space_init() - a space with nothing mapped. @table: its page table. */
+void vli_rmap_space_init(struct vli_rmap_space *space, struct vli_table *table);
+/** vli_rmap_space_fork() - @child begins as a copy of @parent. VL_OK or VL_ENOMEM. */
+VL_MUST_CHECK enum vl_status vli_rmap_space_fork(struct vli_rmap_space *child,
+                                                 struct vli_rmap_space *parent);
+/** vli_rmap_space_exit() - all areas are gone. */
+void vli_rmap_space_exit(struct vli_rmap_space *space);
+
+/** vli_rmap_area_init() - start, end and first_index are set; nothing is linked. */
+void vli_rmap_area_init(struct vli_rmap_area *area, struct vli_rmap_space *space);
+/** vli_rmap_area_link() - the area now maps @object: its pages are found through it. */
 void vli_rmap_area_link(struct vli_rmap_area *area, struct vli_rmap_object *object);
-/** vli_rmap_area_prepare() - before the first anonymous page of the area. VL_OK or VL_ENOMEM. */
-VL_MUST_CHECK enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, vl_how_t how);
-/** vli_rmap_area_fork() - @child copies @parent at fork. VL_OK or VL_ENOMEM (nothing is linked). */
+/** vli_rmap_area_fork() - @child is to copy the pages of @parent, another space's area of the same
+ * range. Returns: VL_OK; VL_ENOMEM (nothing is linked). */
 VL_MUST_CHECK enum vl_status vli_rmap_area_fork(struct vli_rmap_area *child,
                                                 struct vli_rmap_area *parent, vl_how_t how);
-/** vli_rmap_area_clone() - @fresh takes over a part of @area in the same space (split, move). */
+/** vli_rmap_area_clone() - pages of @area are to move to @fresh, of the same space and the same
+ * first index (or an inner one). Links @fresh as @area is. VL_OK; VL_ENOMEM (nothing is linked). */
 VL_MUST_CHECK enum vl_status vli_rmap_area_clone(struct vli_rmap_area *fresh,
                                                  struct vli_rmap_area *area, vl_how_t how);
-/** vli_rmap_area_resize() - change start, end and first_index of a linked area. Cannot fail. */
+/** vli_rmap_area_split() - @fresh, whose range is the upper part of @area's, takes it over; no walk
+ * misses an entry meanwhile. VL_OK; VL_ENOMEM (nothing is changed). */
+VL_MUST_CHECK enum vl_status vli_rmap_area_split(struct vli_rmap_area *fresh,
+                                                 struct vli_rmap_area *area, vl_how_t how);
+/** vli_rmap_area_can_merge() - would pages of both still be found after joining them? The caller
+ * has compared objects and indices. */
+bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rmap_area *b);
+/** vli_rmap_area_merge() - @area takes over the range of its neighbour @gone, which is unlinked.
+ * vli_rmap_area_can_merge() has agreed. Cannot fail. */
+void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone);
+/** vli_rmap_area_resize() - change start, end and first_index of an area. Cannot fail. */
 void vli_rmap_area_resize(struct vli_rmap_area *area, vl_va start, vl_va end,
                           uint64_t first_index);
-/** vli_rmap_area_can_merge() - would pages of both still be found after joining them? */
-bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rmap_area *b);
 /** vli_rmap_area_unlink() - the area is going; no entry maps anything through it. */
 void vli_rmap_area_unlink(struct vli_rmap_area *area);
+/** vli_rmap_move_begin() - keep walks out while entries move from @area to its clone. */
+void vli_rmap_move_begin(struct vli_rmap_area *area);
+/** vli_rmap_move_end() - ends it. */
+void vli_rmap_move_end(struct vli_rmap_area *area);
 
-/** vli_rmap_anon_new() - @frame (fresh, not yet mapped) becomes @area's anonymous page at @va with
- * one mapping. Locks: leaf page's. */
-void vli_rmap_anon_new(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va);
-/** vli_rmap_anon_reuse() - the last sharer writes: the page becomes this area's alone. */
-void vli_rmap_anon_reuse(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va);
-/** vli_rmap_dup() - one more entry maps @frame (fork, shared or file mapping). */
-void vli_rmap_dup(struct vl_frame *frame);
-/** vli_rmap_unmap() - one entry less. Returns the mappings left. */
-uint32_t vli_rmap_unmap(struct vl_frame *frame);
+/*
+ * Once a page; static inline functions of the strategy's rmap_inline.h:
+ *
+ * bool vli_rmap_area_has_anon(const struct vli_rmap_area *area)
+ *     may there be anonymous pages in the area? If not, fork need not look.
+ * enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, vl_how_t how)
+ *     before an anonymous page is made in the area. VL_OK or VL_ENOMEM.
+ * enum vl_status vli_rmap_reserve(struct vli_rmap_space *space, uint32_t entries, vl_how_t how)
+ *     so many entries may be added now without an allocation. VL_OK or VL_ENOMEM.
+ * void vli_rmap_anon_new(frame, area, va, slot)
+ *     @frame, fresh and not yet mapped, becomes @area's anonymous page at @va with one mapping.
+ * void vli_rmap_anon_reuse(frame, area, va)
+ *     the last sharer writes: the page becomes this area's alone.
+ * void vli_rmap_dup(frame, area, va, slot)
+ *     one more entry maps @frame (fork, an object's page).
+ * uint32_t vli_rmap_unmap(frame, area, va, slot)
+ *     one entry less. Returns the mappings left.
+ *
+ * The last four under the leaf page's lock.
+ */
+#include "rmap_inline.h"
 
-/** A visit of vli_rmap_walk(): @slot is locked, its entry maps @frame at @va. Return false to end
+/** A visit of vli_rmap_walk(): @slot is locked, its entry holds @frame at @va. Return false to end
  * the walk. */
 typedef bool vli_rmap_visit_fn(void *ctx, struct vl_frame *frame, struct vli_rmap_area *area,
                                vl_va va, struct vli_table_slot *slot);
 /**
- * vli_rmap_walk() - visit every entry that maps @frame, which the caller holds a reference on.
+ * vli_rmap_walk() - visit every entry that holds @frame, which the caller has a reference on.
  * @object: rmap part of the frame's object, NULL for an anonymous frame.
- * Locks: takes rmap's own (may sleep), then each leaf page's lock.
+ * Locks: takes rmap's own for reading (may sleep), then each leaf page's lock.
  */
 void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object,
                    vli_rmap_visit_fn *visit, void *ctx);
 
-/** vli_rmap_walk_range() - visit every entry of every area of @object that maps a page index in
- * [first, end), whatever the frame; for truncation. */
+/** A part of an area that maps the asked range of its object. No leaf page is locked. */
+typedef void vli_rmap_range_fn(void *ctx, struct vli_rmap_area *area, vl_va start, vl_va end);
+/** vli_rmap_walk_range() - visit every part of every area that maps a page index of @object in
+ * [@first, @end), whatever is resident; for truncation. Locks: as vli_rmap_walk(), held over the
+ * visit, which may flush TLBs. */
 void vli_rmap_walk_range(struct vli_rmap_object *object, uint64_t first, uint64_t end,
-                         void (*visit)(void *ctx, struct vli_rmap_area *area, vl_va start,
-                                       vl_va end), void *ctx);
+                         vli_rmap_range_fn *visit, void *ctx);
 
-/* Bytes of state, for the report of experiment 2. */
+/* Bytes of state at this moment, for the report of experiment 2. */
 struct vli_rmap_memory {
-    uint64_t bytes_per_page_total, bytes_per_area_total, bytes_per_space_total;
+    uint64_t frame_bytes; /* beyond the descriptors */
+    uint64_t area_bytes;  /* beyond struct vli_rmap_area */
+    uint64_t space_bytes; /* beyond struct vli_rmap_space */
 };
 void vli_rmap_memory(struct vli_rmap_memory *out);
+
+/** vli_rmap_area_validate() - the area's links are whole; panics. Quiescent. */
+void vli_rmap_area_validate(struct vli_rmap_area *area);
+
+/** vli_rmap_validate_entry() - panics unless a walk from @frame meets the entry of @area at @va,
+ * and exactly as many entries as the frame counts mappings. Quiescent; no lock held. */
+void vli_rmap_validate_entry(struct vl_frame *frame, struct vli_rmap_object *object,
+                             const struct vli_rmap_area *area, vl_va va);
 
 #endif

@@ -22,7 +22,7 @@
 #define VLI_PTE_DIRTY    0x040ull
 #define VLI_PTE_LARGE    0x080ull
 #define VLI_PTE_GLOBAL   0x100ull
-#define VLI_PTE_SOFT1    0x200ull /* free for software: bits 9, 10, 11 */
+#define VLI_PTE_HELD     0x200ull /* software: not present, yet it keeps its frame (no access) */
 #define VLI_PTE_SOFT2    0x400ull
 #define VLI_PTE_SOFT3    0x800ull
 #define VLI_PTE_NX       0x8000000000000000ull
@@ -45,6 +45,16 @@ static inline uint64_t vli_pte_table(struct vl_pfn pfn)
 static inline bool vli_pte_is_present(uint64_t pte)
 {
     return (pte & VLI_PTE_PRESENT) != 0;
+}
+/** vli_pte_hold() - what a present entry becomes when all access is taken away for a while. */
+static inline uint64_t vli_pte_hold(uint64_t pte)
+{
+    return (pte & ~(VLI_PTE_PRESENT | VLI_PTE_WRITE)) | VLI_PTE_HELD;
+}
+/** vli_pte_has_frame() - does it keep a frame, present or held? */
+static inline bool vli_pte_has_frame(uint64_t pte)
+{
+    return (pte & (VLI_PTE_PRESENT | VLI_PTE_HELD)) != 0;
 }
 static inline bool vli_pte_can_write(uint64_t pte)
 {

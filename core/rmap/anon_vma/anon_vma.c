@@ -1,0 +1,832 @@
+/*
+ * anon_vma.c - reverse mapping by anon_vmas (the design of Linux since 2.6.34: van Riel 2010; the
+ * object half is McCracken's of 2003).
+ *
+ * An anonymous page names an anon_vma. An area hangs on every anon_vma that its pages may name, by
+ * one chain each; an anon_vma keeps its chains ordered by page index. Fork hangs the child's area
+ * on all that the parent's hangs on, and the child's first own page makes a further anon_vma, a
+ * child of the last of them, so that a walk of the child's pages never meets the parent:
+ *
+ *      anon_vma A  <--- chain --- parent's area          pages before the fork name A
+ *          ^   \______ chain ____ child's area ____
+ *        parent                                    \
+ *      anon_vma B  <--- chain -----------------------    pages that the child writes name B
+ *
+ * What departs from Linux: an anon_vma is made at the first write, not at fork, so that a child
+ * that executes another program at once costs one chain an area and nothing else. A frame that the
+ * last sharer reuses may go on naming an ancestor: a walk of it meets more areas than need be,
+ * never fewer.
+ *
+ * Bound on growth. An area whose anon_vma is missing takes over an ancestor's that no area calls
+ * its own any more and that has one child at most; so a line of forks whose parents end keeps two
+ * generations, not all of them.
+ *
+ * Locks. All anon_vmas of a family of forks share the lock of their root, rank RMAP_ANON; an
+ * object's areas have the object's lock, rank RMAP; who changes an area's range holds both, so that
+ * a walk by either sees a whole range. The list of an area's chains belongs to the space's lock;
+ * prepare, which holds that for reading only, adds to it under the area's own spin lock.
+ *
+ * Lifetime. An anon_vma is counted by its chains, by walkers, and a root by its family. Nobody
+ * holds a page's anon_vma alive for the page, so a walker that starts from a page takes one of a
+ * few spin locks, chosen by address, and looks again: while the page names A and is mapped, A has a
+ * chain; whoever frees A passes through the same lock after the last chain went.
+ */
+#include "core/rmap/rmap.h"
+#include "core/rmap/interval.h"
+#include <vellum/slab.h>
+
+struct vli_anon_vma {
+    struct vli_tree chains; /* (G) of struct vli_interval in chains, by page index */
+    struct vli_anon_vma *root;
+    struct vli_anon_vma *parent; /* valid while there are chains; NULL in a root */
+    struct vli_rwlock lock;      /* (G), of a root */
+    _Atomic uint32_t refs;
+    uint32_t chain_count; /* (G) */
+    uint32_t child_count; /* (G) with chains */
+    uint32_t owner_count; /* (G) areas that call it their own */
+};
+
+/* One area on one anon_vma. */
+struct chain {
+    struct vli_list same_area;
+    struct vli_interval same_anon; /* (G) */
+    struct vli_rmap_area *area;
+    struct vli_anon_vma *anon;
+};
+
+#define FREE_LOCKS 64u
+
+static struct vl_cache *anon_cache;
+static struct vl_cache *chain_cache;
+/* Passed through by whoever frees an anon_vma; see Lifetime. */
+static struct vli_spinlock free_locks[FREE_LOCKS];
+
+enum vl_status vli_rmap_init(void)
+{
+    const struct vl_cache_spec anons = {.name = "anon_vma", .size = sizeof(struct vli_anon_vma)};
+    const struct vl_cache_spec chains = {.name = "anon_vma_chain", .size = sizeof(struct chain)};
+    enum vl_status status;
+
+    for (size_t i = 0; i < FREE_LOCKS; i++) {
+        vli_spin_init(&free_locks[i]);
+    }
+    status = vl_cache_create(&anons, &anon_cache);
+    if (status == VL_OK) {
+        status = vl_cache_create(&chains, &chain_cache);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- anon_vmas */
+
+static struct vli_spinlock *free_lock_of(const struct vli_anon_vma *anon)
+{
+    return &free_locks[((uintptr_t)anon >> 7) % FREE_LOCKS];
+}
+
+/* A new one with one reference: a child of @parent, or a root. */
+static struct vli_anon_vma *anon_new(struct vli_anon_vma *parent, vl_how_t how)
+{
+    struct vli_anon_vma *anon = vl_cache_alloc(anon_cache, how);
+
+    if (anon == NULL) {
+        return NULL;
+    }
+    anon->chains.root = NULL;
+    anon->parent = parent;
+    anon->root = parent != NULL ? parent->root : anon;
+    vli_rw_init(&anon->lock, VLI_RANK_RMAP_ANON);
+    atomic_store_explicit(&anon->refs, 1, memory_order_relaxed);
+    anon->chain_count = 0;
+    anon->child_count = 0;
+    anon->owner_count = 0;
+    if (parent != NULL) {
+        /* The lock that this one uses must stay. */
+        atomic_fetch_add_explicit(&anon->root->refs, 1, memory_order_relaxed);
+    }
+    return anon;
+}
+
+static void anon_put(struct vli_anon_vma *anon)
+{
+    struct vli_anon_vma *root;
+
+    /* Two rounds at most: a root has no further root. Release and acquire: all that was done to it
+     * comes before it is freed. */
+    while (atomic_fetch_sub_explicit(&anon->refs, 1, memory_order_acq_rel) == 1) {
+        root = anon->root;
+        VL_ASSERT(anon->chain_count == 0);
+        vli_spin_lock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
+        vli_spin_unlock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
+        vl_cache_free(anon_cache, anon);
+        if (root == anon) {
+            return;
+        }
+        anon = root;
+    }
+}
+
+/* One more reference, unless the last one is gone already. */
+static bool anon_try_get(struct vli_anon_vma *anon)
+{
+    uint32_t refs = atomic_load_explicit(&anon->refs, memory_order_relaxed);
+
+    while (refs != 0) {
+        if (atomic_compare_exchange_weak_explicit(&anon->refs, &refs, refs + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The anon_vma that @frame names, with a reference; NULL when it is not mapped any more. */
+static struct vli_anon_vma *anon_of_frame(struct vl_frame *frame)
+{
+    uintptr_t owner = atomic_load_explicit(&frame->owner, memory_order_acquire);
+    struct vli_anon_vma *anon;
+    bool is_alive;
+
+    for (;;) {
+        anon = (struct vli_anon_vma *)owner;
+        if (anon == NULL) {
+            return NULL;
+        }
+        vli_spin_lock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
+        owner = atomic_load_explicit(&frame->owner, memory_order_acquire);
+        is_alive = owner == (uintptr_t)anon &&
+                   atomic_load_explicit(&frame->mappings, memory_order_acquire) != 0 &&
+                   anon_try_get(anon);
+        vli_spin_unlock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
+        if (is_alive) {
+            return anon;
+        }
+        if (owner == (uintptr_t)anon) {
+            return NULL;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------- chains */
+
+static struct chain *chain_of(struct vli_list *node)
+{
+    return vli_list_entry(node, struct chain, same_area);
+}
+
+static struct chain *first_chain(const struct vli_rmap_area *area)
+{
+    return chain_of(area->chains.next);
+}
+
+/* The root whose lock covers the area's chains; there is one at least. */
+static struct vli_anon_vma *root_of(const struct vli_rmap_area *area)
+{
+    return first_chain(area)->anon->root;
+}
+
+static uint64_t last_index(const struct vli_rmap_area *area)
+{
+    return area->first_index + ((area->end - area->start) >> VL_PAGE_SHIFT) - 1;
+}
+
+/* Hang @area on @anon by @chain. The group's lock is held, or @anon is not known to others. */
+static void chain_link(struct chain *chain, struct vli_rmap_area *area, struct vli_anon_vma *anon)
+{
+    chain->area = area;
+    chain->anon = anon;
+    vli_list_insert_before(&area->chains, &chain->same_area);
+    vli_interval_insert(&anon->chains, &chain->same_anon, area->first_index, last_index(area));
+    if (anon->chain_count++ == 0) {
+        if (anon->parent != NULL) {
+            anon->parent->child_count++;
+        }
+        return; /* the reference of its making is the first chain's */
+    }
+    atomic_fetch_add_explicit(&anon->refs, 1, memory_order_relaxed);
+}
+
+/* Undo chain_link(); the caller still puts the reference and frees the chain, without the lock. */
+static void chain_unlink(struct chain *chain)
+{
+    struct vli_anon_vma *anon = chain->anon;
+
+    vli_list_remove(&chain->same_area);
+    vli_interval_remove(&anon->chains, &chain->same_anon);
+    if (--anon->chain_count == 0 && anon->parent != NULL) {
+        /* Every area on a child is on the parent too, and leaves the child first. */
+        anon->parent->child_count--;
+    }
+}
+
+static void chains_free(struct vli_list *list)
+{
+    struct vli_list *node;
+    struct vli_list *tmp;
+
+    vli_list_each_safe (node, tmp, list) {
+        vl_cache_free(chain_cache, chain_of(node));
+    }
+}
+
+/* As many chains as @area has, not linked to anything, on @out. */
+static enum vl_status chains_alloc(const struct vli_rmap_area *area, struct vli_list *out,
+                                   vl_how_t how)
+{
+    struct vli_list *node;
+    struct chain *chain;
+
+    vli_list_init(out);
+    vli_list_each (node, &area->chains) {
+        chain = vl_cache_alloc(chain_cache, how);
+        if (chain == NULL) {
+            chains_free(out);
+            return VL_ENOMEM;
+        }
+        vli_list_insert_after(out, &chain->same_area);
+    }
+    return VL_OK;
+}
+
+/* Hang @fresh on all that @area hangs on, by the chains on @list. Group's lock held. */
+static void chains_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
+                        struct vli_list *list)
+{
+    struct vli_list *node;
+    struct chain *chain;
+
+    vli_list_each (node, &area->chains) {
+        chain = chain_of(list->next);
+        vli_list_remove(&chain->same_area);
+        chain_link(chain, fresh, chain_of(node)->anon);
+    }
+}
+
+/* The area's range changed, or is about to: put its chains where they belong now. */
+static void chains_move(struct vli_rmap_area *area, uint64_t first, uint64_t last)
+{
+    struct vli_list *node;
+    struct chain *chain;
+
+    vli_list_each (node, &area->chains) {
+        chain = chain_of(node);
+        vli_interval_remove(&chain->anon->chains, &chain->same_anon);
+        vli_interval_insert(&chain->anon->chains, &chain->same_anon, first, last);
+    }
+}
+
+/* -------------------------------------------------------------------- both locks of an area */
+
+static void links_lock(struct vli_rmap_area *area) VL_NO_LOCK_CHECK
+{
+    if (area->object != NULL) {
+        vli_rw_write_lock(&area->object->lock);
+    }
+    if (!vli_list_is_empty(&area->chains)) {
+        vli_rw_write_lock(&root_of(area)->lock);
+    }
+}
+
+static void links_unlock(struct vli_rmap_area *area) VL_NO_LOCK_CHECK
+{
+    if (!vli_list_is_empty(&area->chains)) {
+        vli_rw_write_unlock(&root_of(area)->lock);
+    }
+    if (area->object != NULL) {
+        vli_rw_write_unlock(&area->object->lock);
+    }
+}
+
+void vli_rmap_move_begin(struct vli_rmap_area *area)
+{
+    links_lock(area);
+}
+
+void vli_rmap_move_end(struct vli_rmap_area *area)
+{
+    links_unlock(area);
+}
+
+/* --------------------------------------------------------------------------------- areas */
+
+void vli_rmap_object_init(struct vli_rmap_object *object)
+{
+    vli_rw_init(&object->lock, VLI_RANK_RMAP);
+    object->areas.root = NULL;
+}
+
+void vli_rmap_space_init(struct vli_rmap_space *space, struct vli_table *table)
+{
+    space->table = table;
+}
+
+enum vl_status vli_rmap_space_fork(struct vli_rmap_space *child, struct vli_rmap_space *parent)
+{
+    VL_ASSERT(child->table != parent->table);
+    return VL_OK;
+}
+
+void vli_rmap_space_exit(struct vli_rmap_space *space)
+{
+    VL_ASSERT(space->table != NULL);
+}
+
+void vli_rmap_area_init(struct vli_rmap_area *area, struct vli_rmap_space *space)
+{
+    area->space = space;
+    area->object = NULL;
+    vli_list_init(&area->chains);
+    atomic_store_explicit(&area->anon, NULL, memory_order_relaxed);
+    vli_spin_init(&area->prepare_lock);
+}
+
+static void object_insert(struct vli_rmap_area *area)
+{
+    vli_interval_insert(&area->object->areas, &area->in_object, area->first_index,
+                        last_index(area));
+}
+
+void vli_rmap_area_link(struct vli_rmap_area *area, struct vli_rmap_object *object)
+{
+    VL_ASSERT(area->object == NULL);
+    area->object = object;
+    vli_rw_write_lock(&object->lock);
+    object_insert(area);
+    vli_rw_write_unlock(&object->lock);
+}
+
+/* Hang @fresh on what @area hangs on. */
+static enum vl_status area_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
+                                bool is_same_space, vl_how_t how)
+{
+    struct vli_anon_vma *anon;
+    struct vli_list chains;
+
+    if (vli_list_is_empty(&area->chains)) {
+        if (area->object != NULL) {
+            vli_rmap_area_link(fresh, area->object);
+        }
+        return VL_OK;
+    }
+    if (chains_alloc(area, &chains, how) != VL_OK) {
+        return VL_ENOMEM;
+    }
+    if (area->object != NULL) {
+        vli_rmap_area_link(fresh, area->object);
+    }
+    vli_rw_write_lock(&root_of(area)->lock);
+    chains_copy(fresh, area, &chains);
+    anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
+    if (is_same_space && anon != NULL) {
+        anon->owner_count++;
+        atomic_store_explicit(&fresh->anon, anon, memory_order_relaxed);
+    }
+    vli_rw_write_unlock(&root_of(area)->lock);
+    return VL_OK;
+}
+
+enum vl_status vli_rmap_area_fork(struct vli_rmap_area *child, struct vli_rmap_area *parent,
+                                  vl_how_t how)
+{
+    return area_copy(child, parent, false, how);
+}
+
+enum vl_status vli_rmap_area_clone(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
+                                   vl_how_t how)
+{
+    return area_copy(fresh, area, true, how);
+}
+
+/* Change a range whose links are locked. */
+static void area_set_range(struct vli_rmap_area *area, vl_va start, vl_va end,
+                           uint64_t first_index)
+{
+    if (area->object != NULL) {
+        vli_interval_remove(&area->object->areas, &area->in_object);
+    }
+    area->start = start;
+    area->end = end;
+    area->first_index = first_index;
+    if (area->object != NULL) {
+        object_insert(area);
+    }
+    chains_move(area, first_index, last_index(area));
+}
+
+enum vl_status vli_rmap_area_split(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
+                                   vl_how_t how)
+{
+    struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
+    struct vli_list chains;
+
+    VL_ASSERT(fresh->start > area->start && fresh->end == area->end);
+    if (chains_alloc(area, &chains, how) != VL_OK) {
+        return VL_ENOMEM;
+    }
+    links_lock(area);
+    area_set_range(area, area->start, fresh->start, area->first_index);
+    if (area->object != NULL) {
+        fresh->object = area->object;
+        object_insert(fresh);
+    }
+    chains_copy(fresh, area, &chains);
+    if (anon != NULL) {
+        anon->owner_count++;
+        atomic_store_explicit(&fresh->anon, anon, memory_order_relaxed);
+    }
+    links_unlock(area);
+    return VL_OK;
+}
+
+void vli_rmap_area_resize(struct vli_rmap_area *area, vl_va start, vl_va end, uint64_t first_index)
+{
+    VL_ASSERT(start < end);
+    links_lock(area);
+    area_set_range(area, start, end, first_index);
+    links_unlock(area);
+}
+
+/* Is @area on every anon_vma, in the same order, that @other is on, and perhaps on more? */
+static bool hangs_on_all(const struct vli_rmap_area *area, const struct vli_rmap_area *other)
+{
+    struct vli_list *have = area->chains.next;
+    struct vli_list *want;
+
+    vli_list_each (want, &other->chains) {
+        while (have != &area->chains && chain_of(have)->anon != chain_of(want)->anon) {
+            have = have->next;
+        }
+        if (have == &area->chains) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rmap_area *b)
+{
+    return hangs_on_all(a, b) || hangs_on_all(b, a);
+}
+
+/* Take all chains of @area off their anon_vmas, newest first, and put them on @list. */
+static void chains_take(struct vli_rmap_area *area, struct vli_list *list)
+{
+    struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
+    struct chain *chain;
+
+    if (anon != NULL) {
+        anon->owner_count--;
+        atomic_store_explicit(&area->anon, NULL, memory_order_relaxed);
+    }
+    while (!vli_list_is_empty(&area->chains)) {
+        chain = chain_of(area->chains.prev);
+        chain_unlink(chain);
+        vli_list_insert_before(list, &chain->same_area);
+    }
+}
+
+/* After the locks: give up what chains_take() took. */
+static void chains_drop(struct vli_list *list)
+{
+    struct vli_list *node;
+    struct vli_list *tmp;
+
+    vli_list_each_safe (node, tmp, list) {
+        anon_put(chain_of(node)->anon);
+        vl_cache_free(chain_cache, chain_of(node));
+    }
+}
+
+/* @gone hangs on more than @area: its chains become @area's, and @area's become @gone's. */
+static void chains_swap(struct vli_rmap_area *area, struct vli_rmap_area *gone)
+{
+    struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
+    struct vli_list *node;
+    struct vli_list tmp;
+
+    vli_list_init(&tmp);
+    vli_list_splice(&area->chains, &tmp);
+    vli_list_splice(&gone->chains, &area->chains);
+    vli_list_splice(&tmp, &gone->chains);
+    vli_list_each (node, &area->chains) {
+        chain_of(node)->area = area;
+    }
+    vli_list_each (node, &gone->chains) {
+        chain_of(node)->area = gone;
+    }
+    atomic_store_explicit(&area->anon, atomic_load_explicit(&gone->anon, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&gone->anon, anon, memory_order_relaxed);
+}
+
+void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone)
+{
+    struct vli_rmap_area *locked = vli_list_is_empty(&area->chains) ? gone : area;
+    bool is_below = area->end == gone->start;
+    struct vli_anon_vma *anon;
+    struct vli_list list;
+
+    VL_ASSERT(is_below || gone->end == area->start);
+    VL_ASSERT(area->object == gone->object);
+    vli_list_init(&list);
+    links_lock(locked);
+    if (!hangs_on_all(area, gone)) {
+        chains_swap(area, gone);
+    }
+    if (gone->object != NULL) {
+        vli_interval_remove(&gone->object->areas, &gone->in_object);
+    }
+    anon = atomic_load_explicit(&gone->anon, memory_order_relaxed);
+    if (anon != NULL && atomic_load_explicit(&area->anon, memory_order_relaxed) == NULL) {
+        atomic_store_explicit(&area->anon, anon, memory_order_relaxed);
+        atomic_store_explicit(&gone->anon, NULL, memory_order_relaxed);
+    }
+    chains_take(gone, &list);
+    if (is_below) {
+        area_set_range(area, area->start, gone->end, area->first_index);
+    } else {
+        area_set_range(area, gone->start, area->end, gone->first_index);
+    }
+    /* Whatever was locked, its chains are area's now; the object is both's. */
+    links_unlock(area);
+    gone->object = NULL;
+    chains_drop(&list);
+}
+
+void vli_rmap_area_unlink(struct vli_rmap_area *area)
+{
+    struct vli_list list;
+
+    if (area->object == NULL && vli_list_is_empty(&area->chains)) {
+        return;
+    }
+    if (area->object != NULL) {
+        vli_rw_write_lock(&area->object->lock);
+        vli_interval_remove(&area->object->areas, &area->in_object);
+        vli_rw_write_unlock(&area->object->lock);
+        area->object = NULL;
+    }
+    if (!vli_list_is_empty(&area->chains)) {
+        struct vli_anon_vma *root = root_of(area);
+
+        vli_list_init(&list);
+        vli_rw_write_lock(&root->lock);
+        chains_take(area, &list);
+        vli_rw_write_unlock(&root->lock);
+        chains_drop(&list);
+    }
+}
+
+/* ------------------------------------------------------------------------------- prepare */
+
+/* Make @anon the area's own, by @chain unless it hangs on it already. */
+static void area_own(struct vli_rmap_area *area, struct vli_anon_vma *anon, struct chain *chain)
+{
+    if (chain != NULL) {
+        chain_link(chain, area, anon);
+    }
+    anon->owner_count++;
+    /* Release: pairs with the acquire in vli_rmap_area_prepare(). */
+    atomic_store_explicit(&area->anon, anon, memory_order_release);
+}
+
+/* An anon_vma that the area hangs on already and may call its own; see Bound on growth. */
+static struct vli_anon_vma *find_reusable(const struct vli_rmap_area *area)
+{
+    struct vli_list *node;
+    struct vli_anon_vma *anon;
+
+    vli_list_each (node, &area->chains) {
+        anon = chain_of(node)->anon;
+        if (anon->owner_count == 0 && anon->child_count < 2) {
+            return anon;
+        }
+    }
+    return NULL;
+}
+
+/* Has another thread prepared the area meanwhile? */
+static bool is_prepared(struct vli_rmap_area *area)
+{
+    return atomic_load_explicit(&area->anon, memory_order_acquire) != NULL;
+}
+
+/* The area hangs on ancestors. Returns whether @anon and @chain were used. */
+static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
+                          struct chain *chain)
+{
+    struct vli_anon_vma *root = anon->root;
+    struct vli_anon_vma *reusable;
+    bool is_used = false;
+
+    vli_rw_write_lock(&root->lock);
+    if (!is_prepared(area)) {
+        reusable = find_reusable(area);
+        is_used = reusable == NULL;
+        vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+        if (is_used) {
+            area_own(area, anon, chain);
+        } else {
+            area_own(area, reusable, NULL);
+        }
+        vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    }
+    vli_rw_write_unlock(&root->lock);
+    return is_used;
+}
+
+/* The area hangs on nothing yet. Returns whether @anon and @chain were used. */
+static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon,
+                         struct chain *chain)
+{
+    bool is_used = false;
+
+    vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    if (!is_prepared(area)) {
+        area_own(area, anon, chain);
+        is_used = true;
+    }
+    vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    return is_used;
+}
+
+enum vl_status vli_rmap_prepare_slow(struct vli_rmap_area *area, vl_how_t how)
+{
+    struct vli_anon_vma *parent = NULL;
+    struct vli_anon_vma *anon;
+    struct chain *chain;
+    bool is_used;
+
+    /* What it hangs on only grows while the space's lock is held, so the parent stays. */
+    vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    if (!vli_list_is_empty(&area->chains)) {
+        parent = chain_of(area->chains.prev)->anon;
+    }
+    vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    chain = vl_cache_alloc(chain_cache, how);
+    if (chain == NULL) {
+        return VL_ENOMEM;
+    }
+    anon = anon_new(parent, how);
+    if (anon == NULL) {
+        vl_cache_free(chain_cache, chain);
+        return VL_ENOMEM;
+    }
+    is_used = parent != NULL ? prepare_child(area, anon, chain) : prepare_root(area, anon, chain);
+    if (!is_used) {
+        vl_cache_free(chain_cache, chain);
+        anon_put(anon);
+    }
+    return VL_OK;
+}
+
+/* ---------------------------------------------------------------------------------- walks */
+
+static struct vli_rmap_area *area_of_chain(struct vli_interval *it)
+{
+    return vli_container_of(it, struct chain, same_anon)->area;
+}
+
+static struct vli_rmap_area *area_of_object(struct vli_interval *it)
+{
+    return vli_container_of(it, struct vli_rmap_area, in_object);
+}
+
+/* Visit the entry of @area for page @index if it holds @frame. Returns false to end the walk. */
+static bool visit_area(struct vl_frame *frame, struct vli_rmap_area *area, uint64_t index,
+                       vli_rmap_visit_fn *visit, void *ctx)
+{
+    vl_va va = area->start + (vl_va)((index - area->first_index) << VL_PAGE_SHIFT);
+    struct vli_table_slot slot;
+    uint64_t entry;
+    bool go_on = true;
+
+    if (!vli_table_lock(area->space->table, va, &slot)) {
+        return true;
+    }
+    entry = vli_entry_load(&slot);
+    if (vli_pte_has_frame(entry) && vli_pte_pfn(entry).n == vli_frame_pfn(frame).n) {
+        go_on = visit(ctx, frame, area, va, &slot);
+    }
+    vli_table_unlock(&slot);
+    return go_on;
+}
+
+static void walk_anon(struct vl_frame *frame, vli_rmap_visit_fn *visit, void *ctx)
+{
+    struct vli_anon_vma *anon = anon_of_frame(frame);
+    uint64_t index = vli_frame_index(frame);
+    struct vli_interval *it;
+
+    if (anon == NULL) {
+        return;
+    }
+    vli_rw_read_lock(&anon->root->lock);
+    for (it = vli_interval_first(&anon->chains, index, index); it != NULL;
+         it = vli_interval_next(it, index, index)) {
+        if (!visit_area(frame, area_of_chain(it), index, visit, ctx)) {
+            break;
+        }
+    }
+    vli_rw_read_unlock(&anon->root->lock);
+    anon_put(anon);
+}
+
+void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object,
+                   vli_rmap_visit_fn *visit, void *ctx)
+{
+    uint64_t index = vli_frame_index(frame);
+    struct vli_interval *it;
+
+    if (object == NULL) {
+        walk_anon(frame, visit, ctx);
+        return;
+    }
+    vli_rw_read_lock(&object->lock);
+    for (it = vli_interval_first(&object->areas, index, index); it != NULL;
+         it = vli_interval_next(it, index, index)) {
+        if (!visit_area(frame, area_of_object(it), index, visit, ctx)) {
+            break;
+        }
+    }
+    vli_rw_read_unlock(&object->lock);
+}
+
+void vli_rmap_walk_range(struct vli_rmap_object *object, uint64_t first, uint64_t end,
+                         vli_rmap_range_fn *visit, void *ctx)
+{
+    struct vli_interval *it;
+    struct vli_rmap_area *area;
+    uint64_t from;
+    uint64_t to;
+
+    if (first >= end) {
+        return;
+    }
+    vli_rw_read_lock(&object->lock);
+    for (it = vli_interval_first(&object->areas, first, end - 1); it != NULL;
+         it = vli_interval_next(it, first, end - 1)) {
+        area = area_of_object(it);
+        from = it->first > first ? it->first : first;
+        to = it->last + 1 < end ? it->last + 1 : end;
+        visit(ctx, area, area->start + (vl_va)((from - it->first) << VL_PAGE_SHIFT),
+              area->start + (vl_va)((to - it->first) << VL_PAGE_SHIFT));
+    }
+    vli_rw_read_unlock(&object->lock);
+}
+
+/* ----------------------------------------------------------------------------- validation */
+
+void vli_rmap_area_validate(struct vli_rmap_area *area)
+{
+    struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_acquire);
+    struct vli_list *node;
+    struct chain *chain;
+    bool has_own = anon == NULL;
+
+    vli_list_each (node, &area->chains) {
+        chain = chain_of(node);
+        VL_ASSERT(chain->area == area);
+        VL_ASSERT(chain->anon->root == root_of(area));
+        VL_ASSERT(chain->anon->chain_count != 0);
+        VL_ASSERT(chain->same_anon.first == area->first_index);
+        VL_ASSERT(chain->same_anon.last == last_index(area));
+        VL_ASSERT(vli_interval_validate(&chain->anon->chains) == chain->anon->chain_count);
+        has_own = has_own || chain->anon == anon;
+    }
+    VL_ASSERT(has_own);
+    if (area->object != NULL) {
+        VL_ASSERT(area->in_object.first == area->first_index);
+        VL_ASSERT(area->in_object.last == last_index(area));
+        vli_interval_validate(&area->object->areas);
+    }
+}
+
+struct entry_search {
+    const struct vli_rmap_area *area;
+    vl_va va;
+    uint32_t met;
+    bool is_found;
+};
+
+static bool note_entry(void *ctx, struct vl_frame *frame, struct vli_rmap_area *area, vl_va va,
+                       struct vli_table_slot *slot)
+{
+    struct entry_search *search = ctx;
+
+    (void)frame;
+    (void)slot;
+    search->met++;
+    search->is_found = search->is_found || (area == search->area && va == search->va);
+    return true;
+}
+
+void vli_rmap_validate_entry(struct vl_frame *frame, struct vli_rmap_object *object,
+                             const struct vli_rmap_area *area, vl_va va)
+{
+    struct entry_search search = {.area = area, .va = va};
+
+    vli_rmap_walk(frame, object, note_entry, &search);
+    VL_ASSERT(search.is_found);
+    VL_ASSERT(search.met == atomic_load_explicit(&frame->mappings, memory_order_relaxed));
+}
