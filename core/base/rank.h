@@ -15,7 +15,8 @@ enum vli_rank {
     VLI_RANK_SPACE = 1,   /* space: its areas */
     VLI_RANK_SPACE_CHILD, /* the child's space lock, taken inside the parent's at fork */
     VLI_RANK_OBJECT,      /* object: size and truncation against faults */
-    VLI_RANK_RMAP,        /* rmap: a group of anon_vmas, an object's areas */
+    VLI_RANK_RMAP,        /* rmap: an object's areas */
+    VLI_RANK_RMAP_ANON,   /* rmap: a family of anon_vmas */
     VLI_RANK_CACHES,      /* slab: the list of caches */
     /* Spin locks. */
     VLI_RANK_TABLE = 32,  /* one table page's entries */

@@ -110,6 +110,11 @@ void vli_frame_put(struct vl_frame *frame, unsigned order);
 /** vli_frame_put_bulk() - the same for @count single frames, by descriptor. Context: any. */
 void vli_frame_put_bulk(struct vl_frame *const *frames, size_t count);
 
+/** vli_frame_adopt() - a reserved frame is used where it lies (an image that the boot loader left):
+ * refs 1, type STOCK, counted as managed from now on. Returns: false when it is not reserved (or
+ * was taken by another CPU). Context: any but interrupts. */
+VL_MUST_CHECK bool vli_frame_adopt(struct vl_frame *frame);
+
 /** vli_frame_ref_get() - one more reference on a frame in use. Context: any. */
 static inline void vli_frame_ref_get(struct vl_frame *frame)
 {
