@@ -45,7 +45,7 @@ $(B)/lib/%.o: %.c
 	$(SAY)
 	$(Q)$(CC) $(LIB_FLAGS) -c $< -o $@
 $(B)/libvellum.a: $(LIB_OBJ)
-	$(Q)rm -f $@ \&\& ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 # --------------------------------------------------------------------- the reference kernel
 KERNEL_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fno-pic -fno-pie -mcmodel=kernel \
@@ -88,14 +88,14 @@ $(B)/sim-core/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
-	objcopy --rename-section .text=vl_core_text $@
+	$(Q)objcopy --rename-section .text=vl_core_text $@
 $(B)/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(SIM_FLAGS) -D_GNU_SOURCE -c $< -o $@
 # The machine first: a linker takes the first member that answers, weak defaults included.
 $(B)/libsim.a: $(SIM_OBJ) $(SIM_CORE_OBJ)
-	$(Q)rm -f $@ \&\& ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 # Every tests/{unit,contract,model,sim}/NAME.c is one cmocka program on the simulated machine.
 TEST_SRC := $(wildcard tests/unit/*.c tests/contract/*.c tests/model/*.c tests/sim/*.c)
