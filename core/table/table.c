@@ -23,7 +23,7 @@ void vli_table_set_kernel_half(struct vl_pa root)
     const _Atomic uint64_t *entries = vli_table_entries(root.a);
 
     kernel_half.count = 0;
-    for (unsigned i = VLI_ROOT_USER; i < VLI_TABLE_ENTRIES; i++) {
+    for (unsigned i = VLI_ROOT_USER; root.a != 0 && i < VLI_TABLE_ENTRIES; i++) {
         uint64_t value = atomic_load_explicit(&entries[i], memory_order_relaxed);
 
         if (value != 0) {

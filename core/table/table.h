@@ -269,7 +269,8 @@ static inline void vli_table_unlock_pair(struct vli_table_slot *src,
  * preemption off; any. */
 void vli_table_activate(struct vli_table *table);
 /** vli_table_set_kernel() - whose upper half new roots share. Its non-empty upper root entries are
- * remembered now: the kernel fills those that it will ever need before. */
+ * remembered now: the kernel fills those that it will ever need before. Address 0: there is none.
+ */
 void vli_table_set_kernel(struct vl_pa root);
 /** vli_table_drain() - the stocks of zeroed table pages of all CPUs go back to frame. Returns how
  * many. Context: thread or interrupt-free; no lock of rank COUNT_TREE or below held. */
