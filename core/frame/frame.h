@@ -140,8 +140,22 @@ void vli_frame_copy(struct vl_pfn to, struct vl_pfn from);
 /** vli_frame_drain() - every CPU's stocks go back to their zones. Context: thread. */
 void vli_frame_drain(void);
 
+/** vli_frame_cpu_online() - a CPU comes up: what was set for stocks meanwhile holds for it too. */
+void vli_frame_cpu_online(unsigned cpu);
+
 /** vli_frame_validate() - walk all zones and stocks; panics when something is wrong. Quiescent. */
 void vli_frame_validate(void);
+
+/* What the buddy allocator did in a zone since it was made. */
+struct vli_frame_work {
+    uint64_t splits;  /* blocks halved */
+    uint64_t merges;  /* pairs joined */
+    uint64_t lookups; /* buddies asked about (flags: a descriptor read each) */
+    uint64_t inserts; /* list insertions: two descriptors touched at most */
+    uint64_t removes; /* list removals: three at most */
+    uint64_t locks;   /* takings of the zone's lock: one locked instruction each */
+    uint64_t locked;  /* other locked instructions: marks of BUDDY=flags_atomic */
+};
 
 /* Statistics of a zone, for report/. */
 struct vli_zone_info {
@@ -150,6 +164,7 @@ struct vli_zone_info {
     uint64_t free;
     uint64_t blocks[VL_ORDER_COUNT]; /* free blocks of each order */
     uint64_t watermark_min, watermark_low, watermark_high;
+    struct vli_frame_work work;
 };
 /** vli_zone_info() - false beyond the last zone. */
 VL_MUST_CHECK bool vli_zone_info(unsigned zone, struct vli_zone_info *out);

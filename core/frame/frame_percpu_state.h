@@ -2,7 +2,8 @@
  * frame_percpu_state.h - the frames that one CPU keeps at hand.
  *
  * A stock is a stack of frame numbers, not a list through descriptors: taking one touches no
- * descriptor. Its owner CPU alone uses it, with interrupts off.
+ * descriptor. Its owner CPU alone uses it, with interrupts off; others read the counts, for
+ * statistics, and ask the owner to empty it by vl_host_cpu_call().
  */
 #ifndef VLI_FRAME_PERCPU_STATE_H
 #define VLI_FRAME_PERCPU_STATE_H
@@ -12,12 +13,17 @@
 
 #define VLI_STOCK_ORDER0 512u
 #define VLI_STOCK_ORDER9 16u
+/* The one order above 0 that has a stock: 2 MiB, a large page of x86-64. */
+#define VLI_STOCK_ORDER_LARGE 9u
 
 struct vli_frame_percpu {
-    _Atomic uint32_t count0; /* others read it for statistics */
+    _Atomic uint32_t count0;
     _Atomic uint32_t count9;
-    uint32_t order0[VLI_STOCK_ORDER0];
+    uint32_t limit0; /* most that the stock keeps; 0 while stocks are off */
+    uint32_t limit9;
+    uint32_t first; /* lower frames go straight to their zone: they are too scarce to keep */
     uint32_t order9[VLI_STOCK_ORDER9];
+    uint32_t order0[VLI_STOCK_ORDER0];
 };
 
 #endif

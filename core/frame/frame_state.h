@@ -8,6 +8,11 @@
  * Who may write a field depends on the frame's type. A free frame's flags word is written by its
  * zone's lock holder only, by plain stores (BUDDY=flags); nobody does a read-modify-write on it.
  *
+ * A frame that nobody uses has references 1, no owner, no mappings, and, unless it heads a free
+ * block, the flags {STOCK, order 0, its zone}: all that its next user will find. So the frames of a
+ * whole block can be handed out one by one without a look at their descriptors. It follows that a
+ * reference may be taken only by who knows that the frame is in use.
+ *
  * flags:  bits 0…3 type, 4…7 order, 8…11 zone, 12…23 VLI_FRAME_* marks, 24…31 upper index bits.
  */
 #ifndef VLI_FRAME_STATE_H
@@ -17,9 +22,9 @@
 #include <vellum/types.h>
 
 enum vli_frame_type {
-    VLI_FRAME_FREE,     /* in a buddy list (head), or part of such a block */
-    VLI_FRAME_RESERVED, /* never handed out (yet) */
-    VLI_FRAME_STOCK,    /* in a per-CPU stock, or handed out raw by vl_frame_alloc() */
+    VLI_FRAME_FREE,     /* head of a block in a buddy list (BUDDY=bitmap leaves it STOCK) */
+    VLI_FRAME_RESERVED, /* never handed out (yet); no memory at all when refs is 0 */
+    VLI_FRAME_STOCK,    /* used by nobody, or handed out raw by vl_frame_alloc() */
     VLI_FRAME_ANON,     /* anonymous page; owner: rmap's */
     VLI_FRAME_FILE,     /* page of an object; owner: struct vl_object */
     VLI_FRAME_TABLE,    /* page-table page; next/prev/index: table's */
@@ -48,7 +53,7 @@ struct vl_frame {
     _Atomic uint32_t flags;
     _Atomic uint32_t refs;
     _Atomic uintptr_t owner;
-    uint32_t next;             /* frame numbers; VLI_FRAME_LINK_NONE ends */
+    uint32_t next; /* frame numbers; VLI_FRAME_LINK_NONE ends */
     uint32_t prev;
     _Atomic uint32_t mappings; /* page-table entries that map it */
     uint32_t index_low;        /* page index in its owner; upper 8 bits in flags */

@@ -38,7 +38,7 @@ struct vl_range {
 /* Core's state of one thread of the host: embed it in the thread, zeroed, and return it from
  * vl_host_thread(). Only the core writes it, except that the host may set VL_THREAD_KILLED. */
 struct vl_thread {
-    uint32_t flags;    /* VL_THREAD_* */
+    _Atomic uint32_t flags; /* VL_THREAD_* */
     uint16_t depth;    /* sleeping locks held (debug builds) */
     uint16_t pad;
     uint8_t ranks[16]; /* their ranks, outermost first (debug builds) */

@@ -1,0 +1,57 @@
+/*
+ * buddy.h - the contract of the buddy allocator: blocks of 2^k frames, aligned to their size; a
+ * block and its buddy (frame number xor 2^k) become one as soon as both are free.
+ *
+ * The algorithm (buddy.c) is one; how it knows that the buddy is free is the strategy BUDDY, an
+ * inline contract in its folder's buddy_mark.h:
+ *
+ *   vli_mark_enter(zone, pfn, k)   the block came into list k by a split
+ *   vli_mark_leave(zone, pfn, k)   the block left list k to be handed out or split
+ *   vli_mark_try_join(zone, pfn, k)  the block is free now: is its buddy in list k? Asked once
+ *                                  for each block and order; followed by exactly one of
+ *   vli_mark_settle(zone, pfn, k)    no: the block came into list k
+ *   vli_mark_joined(zone, pfn, k)    yes: its buddy, @pfn, left list k to be joined
+ *   vli_mark_may_join(zone, pfn, k)  a guess at the answer that changes nothing, to prefetch by
+ *   vli_mark_is_head, _is_free_pair  of a block in list k, for validation
+ *   VLI_MARK_BITMAP                does the strategy keep the zone's bits?
+ *   VLI_MARK_LOCKED                locked instructions that a change of a mark costs
+ *
+ *   flags         the head's flags word says {FREE, BUDDY, order, zone}, by relaxed stores
+ *   flags_atomic  the same, changed by locked instructions
+ *   bitmap        a bit a pair and order, set while exactly one of the two is free at that order
+ */
+#ifndef VLI_FRAME_BUDDY_H
+#define VLI_FRAME_BUDDY_H
+
+#include "core/frame/zone.h"
+
+/** vli_buddy_bytes() - memory that the strategy keeps for a zone, beside the descriptors. */
+size_t vli_buddy_bytes(const struct vli_zone *zone);
+/** vli_buddy_init() - empty lists; @memory of vli_buddy_bytes(), aligned to 8. */
+void vli_buddy_init(struct vli_zone *zone, void *memory);
+
+/**
+ * vli_buddy_take() - a block of @order, split from the smallest that is large enough.
+ * Returns: its first frame's number, its flags idle; LINK_NONE when there is none.
+ */
+uint32_t vli_buddy_take(struct vli_zone *zone, unsigned order) VL_REQUIRES(&zone->lock);
+
+/**
+ * vli_buddy_take_singles() - @count single frames, by whole blocks as far as they fit: small blocks
+ * first, so that large ones last. Numbers ascend within a block.
+ * Returns: how many there were.
+ */
+size_t vli_buddy_take_singles(struct vli_zone *zone, size_t count, uint32_t *out)
+    VL_REQUIRES(&zone->lock);
+
+/**
+ * vli_buddy_give() - @count blocks of @order become free, merged as far as they go. Their heads'
+ * flags are idle. @pfns is used up as scratch.
+ */
+void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
+    VL_REQUIRES(&zone->lock);
+
+/** vli_buddy_validate() - lists, links, marks and counts of a zone; panics. Quiescent. */
+void vli_buddy_validate(struct vli_zone *zone) VL_REQUIRES(&zone->lock);
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * slow.c - a request that the stock could not serve: zones down to the low watermark, then reclaim,
+ * then the reserves, as far as who asks may go.
+ *
+ *      free frames of a zone
+ *      |------------------------------|----------|----------|-------|
+ *                                   high        low        min    min/2   0
+ *      stocks are filled, requests of any kind  |          |       |
+ *      VL_WAIT, after reclaim ------------------------------|      |
+ *      VL_ATOMIC ---------------------------------------------------|
+ *      reclaim itself; a thread being killed ------------------------------|
+ *
+ * Reclaim runs only where sleeping is allowed, with no core lock held, and never inside itself: the
+ * thread is marked, and a marked thread's requests use the reserve instead. When reclaim brings
+ * nothing, a request that may sleep has all CPUs empty their stocks before it fails. It does not
+ * ask for a victim: the caller does, who can give up its locks and knows what it is worth.
+ */
+#include "core/frame/zone.h"
+
+/* How often a request has reclaim make room for it before it gives up. */
+#define TRIES 8u
+
+static _Atomic(size_t (*)(size_t wanted)) reclaim_fn;
+
+void vl_frame_set_reclaim(size_t (*reclaim)(size_t wanted))
+{
+    atomic_store_explicit(&reclaim_fn, reclaim, memory_order_relaxed);
+}
+
+/* Fills this CPU's empty stock and takes one from it. */
+static uint32_t refill(const struct vli_request *request)
+{
+    unsigned long irq = vl_host_irq_save();
+    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
+    bool is_large = request->order != 0;
+    uint32_t *array = is_large ? stock->order9 : stock->order0;
+    _Atomic uint32_t *count = is_large ? &stock->count9 : &stock->count0;
+    uint32_t want = (is_large ? stock->limit9 : stock->limit0) / 2;
+    uint32_t have = atomic_load_explicit(count, memory_order_relaxed);
+    uint32_t pfn = VLI_FRAME_LINK_NONE;
+
+    if (have == 0) {
+        have = (uint32_t)vli_zones_take(request, want > 0 ? want : 1, array);
+    }
+    if (have > 0) {
+        pfn = array[have - 1];
+        have--;
+    }
+    atomic_store_explicit(count, have, memory_order_relaxed);
+    vl_host_irq_restore(irq);
+    return pfn;
+}
+
+static uint32_t take(struct vli_request *request, enum vli_depth depth)
+{
+    uint32_t pfn = VLI_FRAME_LINK_NONE;
+
+    request->depth = depth;
+    if (vli_zones_take(request, 1, &pfn) == 0) {
+        return VLI_FRAME_LINK_NONE;
+    }
+    return pfn;
+}
+
+/* Has reclaim make room until the request is served or nothing more comes. */
+static uint32_t take_with_reclaim(struct vli_request *request, struct vl_thread *thread,
+                                  unsigned tries)
+{
+    size_t (*reclaim)(size_t wanted) = atomic_load_explicit(&reclaim_fn, memory_order_relaxed);
+    uint32_t pfn = VLI_FRAME_LINK_NONE;
+    size_t made = 1;
+
+    while (reclaim != NULL && made > 0 && tries-- > 0 && pfn == VLI_FRAME_LINK_NONE) {
+        size_t wanted = vli_zones_deficit(request->zone);
+
+        vli_rank_assert_none();
+        atomic_fetch_or_explicit(&thread->flags, VL_THREAD_RECLAIM, memory_order_relaxed);
+        made = reclaim(wanted > 1u << request->order ? wanted : (size_t)1 << request->order);
+        atomic_fetch_and_explicit(&thread->flags, ~VL_THREAD_RECLAIM, memory_order_relaxed);
+        pfn = take(request, VLI_DEPTH_MIN);
+    }
+    return pfn;
+}
+
+/* What the request may use of the reserves. */
+static uint32_t take_reserve(struct vli_request *request, vl_how_t how, uint32_t thread_flags)
+{
+    uint32_t pfn = take(request, VLI_DEPTH_MIN);
+
+    if (pfn == VLI_FRAME_LINK_NONE && (how & VL_WAIT) == 0) {
+        pfn = take(request, VLI_DEPTH_ATOMIC);
+    }
+    if (pfn == VLI_FRAME_LINK_NONE &&
+        (thread_flags & (VL_THREAD_RECLAIM | VL_THREAD_KILLED)) != 0) {
+        pfn = take(request, VLI_DEPTH_ALL);
+    }
+    return pfn;
+}
+
+uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
+{
+    struct vli_request request = {order, vli_zone_highest(how), VLI_DEPTH_LOW};
+    struct vl_thread *thread = vl_host_thread();
+    uint32_t thread_flags =
+        thread != NULL ? atomic_load_explicit(&thread->flags, memory_order_relaxed) : 0;
+    bool is_stocked = (order == 0 || order == VLI_STOCK_ORDER_LARGE) && how >> VL_ZONE_SHIFT == 0;
+    bool may_sleep = false;
+    uint32_t pfn = is_stocked ? refill(&request) : take(&request, VLI_DEPTH_LOW);
+
+    if (VLI_LIKELY(pfn != VLI_FRAME_LINK_NONE)) {
+        return pfn;
+    }
+    if ((how & VL_WAIT) != 0 && thread != NULL) {
+        may_sleep = (thread_flags & VL_THREAD_RECLAIM) == 0 && vl_host_may_sleep();
+    }
+    if (may_sleep) {
+        pfn = take_with_reclaim(&request, thread, (how & VL_MAY_FAIL) != 0 ? 1 : TRIES);
+    }
+    if (pfn == VLI_FRAME_LINK_NONE) {
+        pfn = take_reserve(&request, how, thread_flags);
+    }
+    if (pfn == VLI_FRAME_LINK_NONE && (how & VL_MAY_FAIL) == 0) {
+        if (may_sleep) {
+            vli_frame_drain();
+        } else {
+            vli_stock_drain_local();
+        }
+        pfn = take_reserve(&request, how, thread_flags);
+    }
+    return pfn;
+}

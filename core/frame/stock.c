@@ -1,0 +1,138 @@
+/*
+ * stock.c - filling and emptying what each CPU keeps at hand, and how all CPUs' stocks are drained.
+ *
+ * A stock holds up to limit frames (order 0) or blocks (order 9). An empty one is filled with half
+ * of that, a full one gives back the half that lay longest, which are the coldest. Limits follow
+ * from the size of memory, so that all stocks together keep little of a small machine; order 9 has
+ * none at all where a single block would be too much.
+ *
+ * A stock is changed by its own CPU alone, with interrupts off: two plain loads and two plain
+ * stores. An atomic instruction or a fence there, which draining from elsewhere would need, costs
+ * more than all the rest. So draining goes to the CPU: vl_host_cpu_call() has each empty its own.
+ */
+#include "core/frame/zone.h"
+
+/* A stock keeps at most 1/SHARE of all memory on all CPUs together. */
+#define SHARE 16u
+
+/* Limits where stocks are on; set once. */
+static uint32_t limit0_on;
+static uint32_t limit9_on;
+static uint32_t first_kept;
+static _Atomic bool is_on;
+
+static void set_limits(struct vli_frame_percpu *stock)
+{
+    bool on = atomic_load_explicit(&is_on, memory_order_relaxed);
+
+    stock->limit0 = on ? limit0_on : 0;
+    stock->limit9 = on ? limit9_on : 0;
+    stock->first = first_kept;
+}
+
+/* Zones that are small beside the rest do not get their frames into stocks, where a request that
+ * could do with any zone would take them. */
+static uint32_t first_frame_kept(uint64_t managed)
+{
+    uint32_t first = UINT32_MAX;
+
+    for (unsigned i = 0; i < vli_zone_count; i++) {
+        if (vli_zones[i].managed >= managed / 8 && vli_zones[i].start < first) {
+            first = vli_zones[i].start;
+        }
+    }
+    return first;
+}
+
+void vli_stock_init(void)
+{
+    unsigned cpus = vl_host_cpu_count();
+    uint64_t managed = 0;
+    uint64_t share;
+
+    for (unsigned i = 0; i < vli_zone_count; i++) {
+        managed += vli_zones[i].managed;
+    }
+    share = managed / SHARE / cpus;
+    limit0_on = share / 4 < VLI_STOCK_ORDER0 ? (uint32_t)(share / 4) & ~1u : VLI_STOCK_ORDER0;
+    share >>= VLI_STOCK_ORDER_LARGE;
+    limit9_on = share < VLI_STOCK_ORDER9 ? (uint32_t)share & ~1u : VLI_STOCK_ORDER9;
+    first_kept = first_frame_kept(managed);
+    atomic_store_explicit(&is_on, true, memory_order_relaxed);
+    for (unsigned cpu = 0; cpu < cpus; cpu++) {
+        struct vli_frame_percpu *stock = &vli_percpu_of(cpu)->frame;
+
+        atomic_store_explicit(&stock->count0, 0, memory_order_relaxed);
+        atomic_store_explicit(&stock->count9, 0, memory_order_relaxed);
+        set_limits(stock);
+    }
+}
+
+/* Empties a stock; its CPU has interrupts off or does not run. */
+static void drain(struct vli_frame_percpu *stock)
+{
+    uint32_t count0 = atomic_load_explicit(&stock->count0, memory_order_relaxed);
+    uint32_t count9 = atomic_load_explicit(&stock->count9, memory_order_relaxed);
+
+    if (count0 > 0) {
+        vli_zones_give(stock->order0, count0, 0);
+        atomic_store_explicit(&stock->count0, 0, memory_order_relaxed);
+    }
+    if (count9 > 0) {
+        vli_zones_give(stock->order9, count9, VLI_STOCK_ORDER_LARGE);
+        atomic_store_explicit(&stock->count9, 0, memory_order_relaxed);
+    }
+}
+
+void vli_stock_drain_local(void)
+{
+    unsigned long irq = vl_host_irq_save();
+
+    drain(&vli_this_cpu()->frame);
+    vl_host_irq_restore(irq);
+}
+
+static void drain_cpu(void *arg, unsigned cpu)
+{
+    (void)arg;
+    drain(&vli_percpu_of(cpu)->frame);
+}
+
+static void set_cpu(void *arg, unsigned cpu)
+{
+    (void)arg;
+    set_limits(&vli_percpu_of(cpu)->frame);
+    if (vli_percpu_of(cpu)->frame.limit0 == 0) {
+        drain(&vli_percpu_of(cpu)->frame);
+    }
+}
+
+static void call_all(void (*fn)(void *arg, unsigned cpu))
+{
+    unsigned cpus = vl_host_cpu_count();
+    struct vl_cpumask all = {{0}};
+
+    for (unsigned cpu = 0; cpu < cpus; cpu++) {
+        all.word[cpu / 64] |= 1ull << (cpu % 64);
+    }
+    vl_host_cpu_call(&all, fn, NULL);
+}
+
+void vli_frame_drain(void)
+{
+    call_all(drain_cpu);
+}
+
+void vl_frame_set_stock(bool on)
+{
+    atomic_store_explicit(&is_on, on, memory_order_relaxed);
+    call_all(set_cpu);
+}
+
+void vli_frame_cpu_online(unsigned cpu)
+{
+    unsigned long irq = vl_host_irq_save();
+
+    set_limits(&vli_percpu_of(cpu)->frame);
+    vl_host_irq_restore(irq);
+}

@@ -1,0 +1,97 @@
+/*
+ * zone.h - zones, as the files of frame/ see them.
+ *
+ * A zone is a set of frames that some requests must not go beyond; its ranges need not touch each
+ * other. Free blocks stand in one list an order, linked by frame numbers through the descriptors of
+ * their heads. Everything marked (Z) is changed under the zone's lock, with interrupts off; counts
+ * that are atomic may be read without it.
+ */
+#ifndef VLI_FRAME_ZONE_H
+#define VLI_FRAME_ZONE_H
+
+#include "core/base/bits.h"
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/base/percpu.h"
+#include "core/base/spinlock.h"
+#include "core/frame/frame.h"
+#include "core/frame/history.h"
+
+struct vli_zone {
+    VLI_ALIGNED(VLI_CACHELINE) struct vli_spinlock lock;
+    uint32_t nonempty;                       /* (Z) bit k: list[k] has a block */
+    uint32_t list[VL_ORDER_COUNT];           /* (Z) first block, or LINK_NONE */
+    _Atomic uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
+    _Atomic uint64_t free;                   /* (Z) frames in all lists */
+    uint64_t *bits[VL_ORDER_COUNT];          /* (Z) BUDDY=bitmap: a bit a pair of buddies */
+    uint32_t start, end;                     /* hull of its ranges */
+    _Atomic uint64_t managed;                /* (Z) frames that were ever handed out or could be */
+    _Atomic uint64_t reserved;               /* (Z) frames of reserved ranges, not released yet */
+    uint64_t watermark_min, watermark_low, watermark_high;
+    struct vli_frame_work work; /* (Z) */
+    uint32_t index;
+};
+
+extern struct vli_zone vli_zones[VL_ZONES_MAX];
+extern unsigned vli_zone_count; /* the highest zone with memory, plus one */
+
+/* Flags of a frame of @zone that nobody uses and that heads no free block. */
+static inline uint32_t vli_flags_idle(unsigned zone)
+{
+    return (uint32_t)VLI_FRAME_STOCK | (uint32_t)zone << VLI_FRAME_ZONE_SHIFT;
+}
+
+/** vli_frame_zone() - the zone of a frame that belongs to one. */
+static inline struct vli_zone *vli_frame_zone(const struct vl_frame *frame)
+{
+    uint32_t flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
+
+    return &vli_zones[(flags & VLI_FRAME_ZONE_MASK) >> VLI_FRAME_ZONE_SHIFT];
+}
+
+/* How far down a request may take a zone. */
+enum vli_depth {
+    VLI_DEPTH_LOW,    /* to the low watermark: nobody need be asked for memory */
+    VLI_DEPTH_MIN,    /* to min */
+    VLI_DEPTH_ATOMIC, /* to half of min */
+    VLI_DEPTH_ALL     /* to the last frame: reclaim itself, and who is being killed */
+};
+
+/* A request as it goes from zone to zone. */
+struct vli_request {
+    unsigned order;
+    unsigned zone; /* highest that will do */
+    enum vli_depth depth;
+};
+
+/** vli_zone_highest() - the highest zone that will do for a request. */
+static inline unsigned vli_zone_highest(vl_how_t how)
+{
+    unsigned named = how >> VL_ZONE_SHIFT & 0xffu;
+
+    return named == 0 || named > vli_zone_count ? vli_zone_count - 1 : named - 1;
+}
+
+/**
+ * vli_zones_take() - up to @count blocks from the first allowed zone that has any to spare.
+ * @out: their frame numbers; flags of heads are {STOCK, order}.
+ * Returns: how many; 0 when no zone has one.
+ */
+size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out);
+
+/** vli_zones_give() - @count blocks of @order, of any zones, back to their lists. */
+void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order);
+
+/** vli_zones_deficit() - frames that the allowed zones lack to their high watermarks. */
+size_t vli_zones_deficit(unsigned highest);
+
+/** vli_stock_init() - limits of all CPUs' stocks, from the sizes of the zones. */
+void vli_stock_init(void);
+
+/** vli_stock_drain_local() - empty this CPU's stocks. Context: any. */
+void vli_stock_drain_local(void);
+
+/** vli_frame_get_slow() - the stock had none: zones, reclaim, reserves. NONE when there is none. */
+uint32_t vli_frame_get_slow(unsigned order, vl_how_t how);
+
+#endif
