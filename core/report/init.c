@@ -16,8 +16,6 @@
 #include "core/table/table.h"
 
 /* What of the upper floors is not linked is not started. */
-VLI_WEAK enum vl_status vli_frame_init(void);
-VLI_WEAK void vli_frame_drain(void);
 VLI_WEAK enum vl_status vli_slab_init(void);
 VLI_WEAK void vli_slab_drain(void);
 VLI_WEAK enum vl_status vli_rmap_init(void);
@@ -60,6 +58,7 @@ void vl_cpu_online(unsigned cpu)
 {
     VL_ASSERT(cpu < vl_host_cpu_count());
     VL_ASSERT(vli_percpu_of(cpu)->self == vli_percpu_of(cpu));
+    vli_frame_cpu_online(cpu);
 }
 
 void vl_drain_all(void)

@@ -21,9 +21,6 @@
 #include "machine/sim/machine.h"
 #include "machine/sim/mmu_state.h"
 
-#pragma weak vl_init
-#pragma weak vl_cpu_online
-
 _Static_assert(sizeof(sim_percpu[0]) == VL_PERCPU_BYTES, "host_inline.h names the number");
 
 _Thread_local struct sim_self sim_self;
@@ -223,12 +220,12 @@ enum vl_status sim_try_start(const struct sim_config *config)
     sim_event_start();
     sim_irq_start();
     sim_mmu_start();
-    status = vl_init == NULL ? VL_OK : vl_init();
+    status = vl_init();
     if (status != VL_OK) {
         sim_stop();
         return status;
     }
-    for (unsigned cpu = 1; vl_init != NULL && cpu < sim_machine.config.cpus; cpu++) {
+    for (unsigned cpu = 1; cpu < sim_machine.config.cpus; cpu++) {
         sim_self.cpu = cpu;
         vl_cpu_online(cpu);
     }
