@@ -10,6 +10,8 @@ TABLES ?= areas
 SMP    ?= 1
 ARCH   ?= x86_64
 DEBUG  ?= 0
+# MUTANTS=1: faults that a test can switch on (core/table/mutant.h).
+MUTANTS ?= 0
 # SAN: none, address (with undefined), thread or fuzzer (clang only); for hosted builds only.
 SAN    ?= none
 CC     ?= gcc
@@ -18,7 +20,7 @@ CC := gcc
 endif
 
 STRATEGY := $(BUDDY)-$(SLAB)-$(RMAP)-$(TABLES)-smp$(SMP)
-CONFIG   := $(STRATEGY)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
+CONFIG   := $(STRATEGY)$(if $(filter 1,$(MUTANTS)),-mutants)$(if $(filter 1,$(DEBUG)),-debug)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
 B        := build/$(CONFIG)
 
 # V=1 shows whole command lines.
@@ -32,7 +34,7 @@ WARN += -Wthread-safety
 endif
 STRATEGY_DIRS := core/frame/$(BUDDY) core/slab/$(SLAB) core/rmap/$(RMAP) core/table/$(TABLES)
 INCLUDES := -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(STRATEGY_DIRS))
-DEFINES  := -DVL_SMP=$(SMP) $(if $(filter 1,$(DEBUG)),-DVL_DEBUG)
+DEFINES  := -DVL_SMP=$(SMP) $(if $(filter 1,$(DEBUG)),-DVL_DEBUG) $(if $(filter 1,$(MUTANTS)),-DVLI_MUTANTS)
 COMMON   := $(WARN) -O2 -g -MMD -MP $(INCLUDES) $(DEFINES) -fno-strict-aliasing -fno-omit-frame-pointer
 
 CORE_SRC := $(wildcard core/*/*.c) $(foreach d,$(STRATEGY_DIRS),$(wildcard $(d)/*.c)) $(wildcard arch/$(ARCH)/*.c)
@@ -151,7 +153,11 @@ $(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
 	$(SAY)
 	$(Q)$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 
-.PHONY: lib kernel sim tests fuzzers benches all config guest-tests guest-bench
+# Builds the mutants and checks that each is caught.
+mutants:
+	tests/sim/mutants.sh
+
+.PHONY: mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)

@@ -26,6 +26,10 @@
  * 64 hot entries some thousands. */
 #define FLUSH_PAGES_MAX 33u
 
+#if defined(VLI_MUTANTS)
+unsigned vli_mutant;
+#endif
+
 static struct vl_pa kernel_root;
 
 void vli_table_set_kernel(struct vl_pa root)

@@ -1,14 +1,19 @@
 /*
  * mutant.h - four faults that can be built in on purpose, to prove that the simulated machine sees
- * them: -DVLI_MUTANT=1 … 4. Without it each function is what a correct build does.
+ * them. A build with MUTANTS=1 chooses one by a variable (tests/sim/mutants.sh); in every other
+ * build the choice is a constant and nothing of them is left.
  */
 #ifndef VLI_TABLE_MUTANT_H
 #define VLI_TABLE_MUTANT_H
 
 #include <vellum/types.h>
 
-#ifndef VLI_MUTANT
-#define VLI_MUTANT 0
+#if defined(VLI_MUTANTS)
+/* Set by the test before the machine starts. */
+extern unsigned vli_mutant;
+#define VLI_MUTANT vli_mutant
+#else
+#define VLI_MUTANT 0u
 #endif
 
 enum vli_mutant {

@@ -17,6 +17,7 @@
 #include <string.h>
 #include "core/base/percpu.h"
 #include "core/base/rwlock.h"
+#include "core/table/mutant.h"
 #include "core/table/table.h"
 #include "machine/sim/mmu.h"
 #include "machine/sim/sim.h"
@@ -617,6 +618,20 @@ static void touching_while_unmapping(void **state)
     run_shared(VL_SMP ? 4 : 1, sim_seed(22));
 }
 
+#if defined(VLI_MUTANTS)
+/* Which fault of core/table/mutant.h is on: VL_MUTANT of the environment. */
+static void choose_mutant(void)
+{
+    const char *text = getenv("VL_MUTANT");
+
+    vli_mutant = text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
+}
+#else
+static void choose_mutant(void)
+{
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,5 +642,6 @@ int main(void)
         cmocka_unit_test(touching_while_unmapping),
     };
 
+    choose_mutant();
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }
