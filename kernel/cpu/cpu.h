@@ -11,11 +11,12 @@
 #include <vellum/host.h>
 #include "core/base/compiler.h"
 #include "kernel/cpu/gs.h"
+#include "kernel/cpu/tables.h"
 
 struct thread;
+struct vl_space;
 struct run_queue;
 struct timer_queue;
-struct cpu_tables;
 
 struct cpu {
     struct cpu *self;
@@ -26,14 +27,20 @@ struct cpu {
     uint32_t id;
     uint32_t irq_depth;
     uint32_t apic_id;
-    struct thread *fpu_owner;          /* whose registers the FPU holds, or NULL */
-    _Atomic uint64_t active_root;      /* page table in CR3; read by others for shootdown */
-    _Atomic uint32_t lazy;             /* active_root is kept although no thread here uses it */
+    struct thread *fpu_owner;     /* whose registers the FPU holds, or NULL */
+    struct thread *user_thread;   /* whose FS and GS bases are loaded */
+    struct thread *previous;      /* during a switch: who was left */
+    struct thread *moving;        /* during a switch: left, and to be put on another CPU */
+    struct vl_space *space;       /* active here, maybe only lazily; NULL: the kernel's root */
+    _Atomic uint64_t active_root; /* page table in CR3 */
     _Atomic uint32_t online;
+    uint32_t irq_from_user; /* the interrupt being handled found user code */
+    uint32_t tick_armed; /* the next event of the local timer is a tick */
     struct thread *idle;
     struct run_queue *run_queue;
     struct timer_queue *timers;
-    struct cpu_tables *tables; /* GDT, TSS, IST stacks */
+    uint64_t gdt[GDT_ENTRIES];
+    struct cpu_tss tss;
     uint64_t irq_count;
     uint64_t idle_ns;
     VLI_ALIGNED(4096) unsigned char core_area[VL_PERCPU_BYTES];

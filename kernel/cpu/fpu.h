@@ -35,6 +35,12 @@ VL_MUST_CHECK enum vl_status fpu_save_to_user(uint64_t user);
  */
 VL_MUST_CHECK enum vl_status fpu_load_from_user(uint64_t user);
 
+/** fpu_init() - choose the instructions. Context: once, first CPU, after cpu_features_enable(). */
+void fpu_init(void);
+
+/** fpu_first_use() - the running @thread, so far the kernel's, is to run user code: fresh state. */
+void fpu_first_use(struct thread *thread);
+
 /** fpu_copy_to() - give @child (not yet started) a copy of the running thread's state. */
 void fpu_copy_to(struct thread *child);
 

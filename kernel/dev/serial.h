@@ -19,4 +19,7 @@ void serial_early_init(void);
  */
 void serial_set_input(void (*input)(unsigned char byte));
 
+/** serial_break_lock() - for panics: the lock's holder may never release it. */
+void serial_break_lock(void);
+
 #endif

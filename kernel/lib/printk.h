@@ -16,7 +16,10 @@ void printk(enum vl_log_level level, const char *format, ...) VL_PRINTF(2, 3);
 /** panic() - message, CPU, registers, symbolised back trace; then as panic= says. Context: any. */
 _Noreturn void panic(const char *format, ...) VL_PRINTF(1, 2);
 
-/** printk_quiet() - keep info lines off the console from now on. */
+/** printk_break_lock() - for panics: the lock's holder may never release it. */
+void printk_break_lock(void);
+
+/** printk_set_quiet() - keep info lines off the console from now on. */
 void printk_set_quiet(bool quiet);
 
 /** printk_read() - copy of the ring's text from @offset on (syslog(2), /dev/kmsg).

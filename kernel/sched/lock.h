@@ -26,6 +26,6 @@
 #define KRANK_TIMER   ((enum vli_rank)210)
 #define KRANK_RUN     ((enum vli_rank)220) /* run queues */
 #define KRANK_STACKS  ((enum vli_rank)225)
-#define KRANK_LOG     ((enum vli_rank)240)
+#define KRANK_LOG     ((enum vli_rank)240) /* innermost of all */
 
 #endif
