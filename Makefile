@@ -35,12 +35,14 @@ endif
 STRATEGY_DIRS := core/frame/$(BUDDY) core/slab/$(SLAB) core/rmap/$(RMAP) core/table/$(TABLES)
 INCLUDES := -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(STRATEGY_DIRS))
 DEFINES  := -DVL_SMP=$(SMP) $(if $(filter 1,$(DEBUG)),-DVL_DEBUG) $(if $(filter 1,$(MUTANTS)),-DVLI_MUTANTS)
-COMMON   := $(WARN) -O2 -g -MMD -MP $(INCLUDES) $(DEFINES) -fno-strict-aliasing -fno-omit-frame-pointer
+# Fast paths without calls need no stack frame; a back trace lacks their caller at most.
+%/core/slab/kmalloc.o: FAST := -momit-leaf-frame-pointer
+COMMON    = $(WARN) -O2 -g -MMD -MP $(INCLUDES) $(DEFINES) -fno-strict-aliasing -fno-omit-frame-pointer $(FAST)
 
 CORE_SRC := $(wildcard core/*/*.c) $(foreach d,$(STRATEGY_DIRS),$(wildcard $(d)/*.c)) $(wildcard arch/$(ARCH)/*.c)
 
 # ------------------------------------------------------------------ the library: any embedder
-LIB_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fPIC
+LIB_FLAGS = $(COMMON) -ffreestanding -fno-stack-protector -fPIC
 LIB_OBJ   := $(CORE_SRC:%.c=$(B)/lib/%.o)
 $(B)/lib/%.o: %.c
 	@mkdir -p $(@D)
@@ -50,7 +52,7 @@ $(B)/libvellum.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # --------------------------------------------------------------------- the reference kernel
-KERNEL_FLAGS := $(COMMON) -ffreestanding -fno-stack-protector -fno-pic -fno-pie -mcmodel=kernel \
+KERNEL_FLAGS = $(COMMON) -ffreestanding -fno-stack-protector -fno-pic -fno-pie -mcmodel=kernel \
   -mno-red-zone -mgeneral-regs-only -fno-asynchronous-unwind-tables -fcf-protection=none \
   -DVL_HOST_INLINE='"kernel/host_inline.h"' -DVL_KERNEL
 KERNEL_SRC := $(shell find kernel -name '*.c' 2>/dev/null)
@@ -81,7 +83,7 @@ endif
 ifeq ($(SAN),fuzzer)
 SAN_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 endif
-SIM_FLAGS := $(COMMON) $(SAN_FLAGS) -DVL_SIM -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+SIM_FLAGS = $(COMMON) $(SAN_FLAGS) -DVL_SIM -DVL_EVENTS -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 # The machine itself uses POSIX; the core under it is compiled as freestanding code.
 SIM_CORE_OBJ := $(CORE_SRC:%.c=$(B)/sim-core/%.o)
 SIM_OBJ      := $(patsubst %.c,$(B)/%.o,$(wildcard machine/sim/*.c))
@@ -134,7 +136,7 @@ build/guest/bench/%: bench/guest/%.c $(wildcard bench/guest/*.h)
 	musl-gcc $(GUEST_FLAGS) $< -o $@
 
 # Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
-BENCH_FLAGS    := $(COMMON) -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+BENCH_FLAGS = $(COMMON) -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
 BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
 BENCH_BIN      := $(patsubst bench/sim/%.c,$(B)/bench/%,$(wildcard bench/sim/*.c))
 $(B)/bench-core/machine/%.o: machine/%.c

@@ -11,6 +11,7 @@
 
 /* All RAM is mapped here, read-write and not executable. */
 #define DIRECT_MAP_BASE 0xffff800000000000ull
+#define VL_HOST_PHYS_LINEAR 1 /* one offset for all of it */
 
 static inline void *vl_host_phys_to_virt(struct vl_pa pa)
 {

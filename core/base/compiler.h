@@ -6,22 +6,28 @@
 
 #include <vellum/types.h>
 
-#define VLI_CACHELINE      64u
-#define VLI_ALIGNED(n)     __attribute__((aligned(n)))
-#define VLI_LIKELY(x)      __builtin_expect(!!(x), 1)
-#define VLI_UNLIKELY(x)    __builtin_expect(!!(x), 0)
-#define VLI_NOINLINE       __attribute__((noinline))
-#define VLI_ALWAYS_INLINE  inline __attribute__((always_inline))
-#define VLI_COLD           __attribute__((cold))
-#define VLI_WEAK           __attribute__((weak))
-#define VLI_UNUSED         __attribute__((unused))
+#define VLI_CACHELINE     64u
+#define VLI_ALIGNED(n)    __attribute__((aligned(n)))
+#define VLI_LIKELY(x)     __builtin_expect(!!(x), 1)
+#define VLI_UNLIKELY(x)   __builtin_expect(!!(x), 0)
+#define VLI_NOINLINE      __attribute__((noinline))
+#define VLI_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VLI_COLD          __attribute__((cold))
+#define VLI_WEAK          __attribute__((weak))
+#define VLI_UNUSED        __attribute__((unused))
+/* The compiler may take @c for true. */
+#define VLI_ASSUME(c)      ((c) ? (void)0 : __builtin_unreachable())
 #define VLI_PREFETCH(p)    __builtin_prefetch(p)
 #define VLI_PREFETCHW(p)   __builtin_prefetch((p), 1)
 #define VLI_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
+/* memset() and memcpy() without a header that freestanding C lacks. */
+#define vli_bytes_set(to, value, count) ((void)__builtin_memset((to), (value), (count)))
+#define vli_bytes_copy(to, from, count) ((void)__builtin_memcpy((to), (from), (count)))
+#define vli_bytes_compare(a, b, count)  __builtin_memcmp((a), (b), (count))
 
 /* The struct of type @type whose @member stands at @ptr. */
-#define vli_container_of(ptr, type, member) \
-    ((type *)(void *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
+#define vli_container_of(ptr, type, member)                                                        \
+    ((type *)(void *)((char *)(uintptr_t)(ptr)-offsetof(type, member)))
 
 #define VLI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -64,7 +64,9 @@ void vl_host_log(enum vl_log_level level, const char *line);
 
 /**
  * vl_host_phys_to_virt() - where the kernel sees a physical address.
- * Must be valid for all memory of vl_host_memory_ranges(), and linear within each range.
+ * Must be valid for all memory of vl_host_memory_ranges(), and linear within each range. A header
+ * named by VL_HOST_INLINE may define VL_HOST_PHYS_LINEAR where all ranges have the same offset,
+ * which saves vl_kfree() a test.
  * Context: any, under core locks; may not sleep.
  */
 #ifndef vl_host_phys_to_virt

@@ -11,9 +11,9 @@ struct vl_cache;
 
 /* What a cache is made of. */
 struct vl_cache_spec {
-    const char *name;          /* kept, not copied */
-    size_t size;               /* of one object, 1 … 16384 */
-    size_t align;              /* power of 2; 0 for the natural one (8) */
+    const char *name;                  /* kept, not copied */
+    size_t size;                       /* of one object, 1 … 16384 */
+    size_t align;                      /* power of 2; 0 for the natural one (8) */
     void (*constructor)(void *object); /* may be NULL; runs once, when the slab is made */
 };
 
@@ -36,17 +36,74 @@ VL_MUST_CHECK void *vl_cache_alloc(struct vl_cache *cache, vl_how_t how);
 /** vl_cache_free() - give one back, from any CPU. Context: any. */
 void vl_cache_free(struct vl_cache *cache, void *object);
 
-/** vl_cache_shrink() - give empty slabs back. Returns: frames freed. Context: thread. */
+/** vl_cache_shrink() - take what CPUs keep and give empty slabs back. Returns: frames freed.
+ * Context: thread; may sleep; no core lock held. */
 size_t vl_cache_shrink(struct vl_cache *cache);
 
-/**
- * vl_kmalloc() - @size bytes, aligned to 8, to their size when it is a power of 2; NULL when there
- * are none. Sizes up to 16384 come from caches, larger ones are whole frames, up to 4 MiB.
- * vl_kmalloc(0) returns a pointer that may be freed and not read.
- */
-VL_MUST_CHECK void *vl_kmalloc(size_t size, vl_how_t how);
+/* Up to here vl_kmalloc() serves from caches, one for each size class: 8, 16, 24, 32, 48, 64, 96 …
+ * 8192, 12288, 16384, two to each doubling. */
+#define VL_KMALLOC_CACHED_MAX 16384u
+#define VL_KMALLOC_MAX        ((size_t)VL_PAGE_SIZE << VL_ORDER_MAX)
 
-/** vl_kfree() - what vl_kmalloc() gave, or NULL. Context: any. */
+/** vl_kmalloc_class() - from size class @class, not cleared: what vl_kmalloc() comes to when the
+ * size is a constant. Context: as @how says. */
+VL_MUST_CHECK void *vl_kmalloc_class(size_t class, vl_how_t how);
+
+/** vl_kmalloc_any() - what vl_kmalloc() comes to otherwise. Context: as @how says. */
+VL_MUST_CHECK void *vl_kmalloc_any(size_t size, vl_how_t how);
+
+/* Class of a size from 1 to 16384; meant for constants, where it is one too. */
+#define VL_KMALLOC_CLASS(size)                                                                     \
+    ((size) <= 8       ? 0u                                                                        \
+     : (size) <= 16    ? 1u                                                                        \
+     : (size) <= 24    ? 2u                                                                        \
+     : (size) <= 32    ? 3u                                                                        \
+     : (size) <= 48    ? 4u                                                                        \
+     : (size) <= 64    ? 5u                                                                        \
+     : (size) <= 96    ? 6u                                                                        \
+     : (size) <= 128   ? 7u                                                                        \
+     : (size) <= 192   ? 8u                                                                        \
+     : (size) <= 256   ? 9u                                                                        \
+     : (size) <= 384   ? 10u                                                                       \
+     : (size) <= 512   ? 11u                                                                       \
+     : (size) <= 768   ? 12u                                                                       \
+     : (size) <= 1024  ? 13u                                                                       \
+     : (size) <= 1536  ? 14u                                                                       \
+     : (size) <= 2048  ? 15u                                                                       \
+     : (size) <= 3072  ? 16u                                                                       \
+     : (size) <= 4096  ? 17u                                                                       \
+     : (size) <= 6144  ? 18u                                                                       \
+     : (size) <= 8192  ? 19u                                                                       \
+     : (size) <= 12288 ? 20u                                                                       \
+                       : 21u)
+#define VL_KMALLOC_CLASSES 22u
+
+#if defined(__GNUC__)
+#define VL_IS_CONSTANT(x) __builtin_constant_p(x)
+#else
+#define VL_IS_CONSTANT(x) 0
+#endif
+
+/**
+ * vl_kmalloc() - @size bytes, or NULL when there are none.
+ *
+ * Aligned to 8, and to their size when it is a power of 2 (beyond a page: as far as the host's
+ * mapping keeps the alignment of physical addresses). Sizes up to 16384 come from caches, larger
+ * ones are whole frames, up to 4 MiB. vl_kmalloc(0) returns a pointer that may be freed and not
+ * read. With VL_ZEROED the @size bytes are zero.
+ *
+ * Context: any with VL_ATOMIC; thread, no core lock held, with VL_WAIT.
+ * Cost: from this CPU's own list no lock and no locked instruction.
+ */
+VL_MUST_CHECK static inline void *vl_kmalloc(size_t size, vl_how_t how)
+{
+    if (VL_IS_CONSTANT(size) && size <= VL_KMALLOC_CACHED_MAX && (how & VL_ZEROED) == 0) {
+        return vl_kmalloc_class(VL_KMALLOC_CLASS(size), how);
+    }
+    return vl_kmalloc_any(size, how);
+}
+
+/** vl_kfree() - what vl_kmalloc() gave, or NULL; from any CPU. Context: any. */
 void vl_kfree(void *object);
 
 #endif

@@ -26,6 +26,7 @@ extern _Thread_local struct sim_self sim_self;
 
 /* Where physical address 0 would be seen. */
 extern unsigned char *sim_ram_base;
+#define VL_HOST_PHYS_LINEAR 1 /* one offset for all of it */
 extern unsigned char sim_percpu[VL_CPUS_MAX][16384];
 
 /** sim_irq_run_pending() - interrupts are on again and a signal left its mark: run it. */

@@ -1,0 +1,212 @@
+/*
+ * kmalloc.c - the fast paths: objects of a cache, and allocation by size.
+ *
+ * Class c of kmalloc is cache number c, so that its slot is found without reading the cache; on the
+ * way back the index of the cache stands in the frame's descriptor, and the slot says by its bounds
+ * whether the unit is of its slab. Nothing more of the descriptor is checked then: an address
+ * inside the bounds is a slab's. The fast paths call nothing but in tail position, so that the
+ * compiler needs no stack frame for them.
+ *
+ * Above 16 KiB an allocation is a block of frames, type KMALLOC, its order in the head's flags.
+ */
+#include "core/slab/slab.h"
+#include "core/base/bits.h"
+#include "core/base/event.h"
+#include "core/base/log.h"
+
+/* From a unit to its object in kmalloc's caches: nothing, but in debug builds. */
+static VLI_ALWAYS_INLINE uint32_t class_shift(size_t class)
+{
+    return VLI_MARK_HEAD == 0 ? 0 : vli_caches[class].shift;
+}
+
+/* The fast path had nothing (@unit is 0), or the object must be cleared. */
+static VLI_NOINLINE void *alloc_slow(size_t index, uintptr_t unit, vl_how_t how, uintptr_t who)
+{
+    struct vl_cache *cache = &vli_caches[index];
+    void *object;
+
+    if (unit == 0) {
+        if ((how & VL_WAIT) != 0) {
+            vli_rank_assert_none();
+        }
+        unit = vli_slab_alloc_slow(cache, how);
+        if (unit == 0) {
+            return NULL;
+        }
+    }
+    vli_debug_alloc(cache, unit, who);
+    object = (void *)(unit + cache->shift);
+    if ((how & VL_ZEROED) != 0) {
+        vli_bytes_set(object, 0, cache->object_bytes);
+    }
+    return object;
+}
+
+static VLI_NOINLINE void free_slow(struct vl_frame *frame, uintptr_t unit)
+{
+    VL_ASSERT(vli_frame_type(frame) == VLI_FRAME_SLAB);
+    vli_slab_free_slow(frame, unit);
+}
+
+/* -------------------------------------------------------------------------- objects of a cache */
+
+void *vl_cache_alloc(struct vl_cache *cache, vl_how_t how)
+{
+    uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
+    uintptr_t unit;
+
+    if (VLI_ALLOC_FAILS()) {
+        return NULL;
+    }
+    unit = vli_slot_pop(cache->index);
+    if (VLI_UNLIKELY(unit == 0 || (how & VL_ZEROED) != 0)) {
+        return alloc_slow(cache->index, unit, how, who);
+    }
+    vli_debug_alloc(cache, unit, who);
+    return (void *)(unit + cache->shift);
+}
+
+void vl_cache_free(struct vl_cache *cache, void *object)
+{
+    uintptr_t unit = (uintptr_t)object - cache->shift;
+
+    vli_debug_free(cache, object, VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS);
+    if (VLI_UNLIKELY(!vli_slot_push(cache->index, unit))) {
+        free_slow(vli_virt_frame(unit), unit);
+    }
+}
+
+/* --------------------------------------------------------------------------- whole frames */
+
+static VLI_NOINLINE void *large_alloc(size_t size, vl_how_t how)
+{
+    struct vl_frame *head;
+    unsigned order;
+    uint32_t flags;
+
+    if (size > VL_KMALLOC_MAX) {
+        return NULL;
+    }
+    order = vli_log2_ceil((size + VL_PAGE_MASK) >> VL_PAGE_SHIFT);
+    head = vli_frame_get(order, how);
+    if (head == NULL) {
+        return NULL;
+    }
+    flags = atomic_load_explicit(&head->flags, memory_order_relaxed) & VLI_FRAME_ZONE_MASK;
+    flags |= VLI_FRAME_KMALLOC | order << VLI_FRAME_ORDER_SHIFT;
+    atomic_store_explicit(&head->flags, flags, memory_order_relaxed);
+    return vli_frame_virt(vli_frame_pfn(head));
+}
+
+static void large_free(struct vl_frame *head)
+{
+    uint32_t flags = atomic_load_explicit(&head->flags, memory_order_relaxed);
+
+    vli_frame_set_type(head, VLI_FRAME_STOCK);
+    vli_frame_put(head, (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT);
+}
+
+/* ------------------------------------------------------------------------- allocation by size */
+
+void *vl_kmalloc_class(size_t class, vl_how_t how)
+{
+    uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
+    uintptr_t unit;
+
+    if (VLI_ALLOC_FAILS()) {
+        return NULL;
+    }
+    unit = vli_slot_pop(class);
+    if (VLI_UNLIKELY(unit == 0)) {
+        return alloc_slow(class, 0, how, who);
+    }
+    vli_debug_alloc(&vli_caches[class], unit, who);
+    return (void *)(unit + class_shift(class));
+}
+
+/* Class of a size from 17 to 16384: two to each doubling. */
+static VLI_ALWAYS_INLINE unsigned class_of(size_t size)
+{
+    unsigned top = vli_bit_highest(size - 1);
+
+    return 2u * (top - 4u) + 2u + ((unsigned)((size - 1) >> (top - 1u)) & 1u);
+}
+
+void *vl_kmalloc_any(size_t size, vl_how_t how)
+{
+    uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
+    uintptr_t unit;
+    size_t class;
+
+    if (VLI_UNLIKELY(size > VL_KMALLOC_CACHED_MAX)) {
+        return large_alloc(size, how);
+    }
+    if (VLI_ALLOC_FAILS()) {
+        return NULL;
+    }
+    class = size > 16 ? class_of(size) : size > 8 ? 1 : 0;
+    unit = vli_slot_pop(class);
+    if (VLI_UNLIKELY(unit == 0) || VLI_UNLIKELY((how & VL_ZEROED) != 0)) {
+        return alloc_slow(class, unit, how, who);
+    }
+    vli_debug_alloc(&vli_caches[class], unit, who);
+    return (void *)(unit + class_shift(class));
+}
+
+/* Not of this CPU's current slab: another slab's, whole frames, or nothing of ours. */
+static VLI_NOINLINE void kfree_slow(struct vl_frame *frame, uintptr_t unit)
+{
+    switch (vli_frame_type(frame)) {
+    case VLI_FRAME_SLAB:
+        vli_slab_free_slow(frame, unit);
+        return;
+    case VLI_FRAME_KMALLOC:
+        if ((unit & VL_PAGE_MASK) == 0) {
+            large_free(frame);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    vli_panic("kfree of 0x%lx, which nobody was given (frame type %u)", (unsigned long)unit,
+              (unsigned)vli_frame_type(frame));
+}
+
+#ifdef VL_DEBUG
+/* The checks of a debug build; returns the unit. */
+static uintptr_t kfree_check(struct vl_frame *frame, void *object, uintptr_t who)
+{
+    struct vl_cache *cache = vli_slab_cache(frame);
+
+    if (vli_frame_type(frame) != VLI_FRAME_SLAB) {
+        return (uintptr_t)object;
+    }
+    vli_debug_free(cache, object, who);
+    return (uintptr_t)object - cache->shift;
+}
+#else
+static VLI_ALWAYS_INLINE uintptr_t kfree_check(struct vl_frame *frame, void *object, uintptr_t who)
+{
+    (void)frame;
+    (void)who;
+    return (uintptr_t)object;
+}
+#endif
+
+void vl_kfree(void *object)
+{
+    uintptr_t unit;
+    struct vl_frame *frame;
+
+    if (VLI_UNLIKELY(object == NULL)) {
+        return;
+    }
+    vli_debug_find(object, VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS);
+    frame = vli_virt_frame((uintptr_t)object);
+    unit = kfree_check(frame, object, VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS);
+    if (VLI_UNLIKELY(!vli_slot_push(vli_frame_index8(frame), unit))) {
+        kfree_slow(frame, unit);
+    }
+}

@@ -1,0 +1,410 @@
+/*
+ * slab.c - the slow paths: a CPU's current slab, the partial lists, new slabs and their end.
+ * slab.h holds the theory.
+ *
+ * Orders. W is changed by compare-and-exchange with release when units are put on its list (their
+ * links were written before) and with acquire by whoever takes the list or gives the slab back
+ * (what the freers wrote comes before). Each change below is both.
+ */
+#include "core/slab/slab.h"
+#include "core/base/event.h"
+#include "core/base/log.h"
+
+/* ------------------------------------------------------------------------------ partial lists */
+
+static struct vli_slab_node *node_of(struct vl_cache *cache, const struct vl_frame *head)
+{
+    (void)head; /* one node: see VLI_SLAB_NODES */
+    return &cache->node[0];
+}
+
+/* Puts a slab on the list: in front, to be used soon, unless it is wholly free. */
+static void partial_add(struct vli_slab_node *node, struct vl_frame *head, bool is_empty)
+    VL_REQUIRES(&node->lock)
+{
+    uint32_t pfn = vli_frame_pfn(head).n;
+    uint32_t *end = is_empty ? &node->partial_last : &node->partial;
+
+    head->next = is_empty ? VLI_FRAME_LINK_NONE : node->partial;
+    head->prev = is_empty ? node->partial_last : VLI_FRAME_LINK_NONE;
+    if (node->partial_count == 0) {
+        node->partial = pfn;
+        node->partial_last = pfn;
+    } else {
+        struct vl_frame *beside = vli_frame_of((struct vl_pfn){*end});
+
+        *(is_empty ? &beside->next : &beside->prev) = pfn;
+        *end = pfn;
+    }
+    node->partial_count++;
+}
+
+static void partial_remove(struct vli_slab_node *node, struct vl_frame *head)
+    VL_REQUIRES(&node->lock)
+{
+    VL_ASSERT(node->partial_count > 0);
+    if (head->prev == VLI_FRAME_LINK_NONE) {
+        node->partial = head->next;
+    } else {
+        vli_frame_of((struct vl_pfn){head->prev})->next = head->next;
+    }
+    if (head->next == VLI_FRAME_LINK_NONE) {
+        node->partial_last = head->prev;
+    } else {
+        vli_frame_of((struct vl_pfn){head->next})->prev = head->prev;
+    }
+    node->partial_count--;
+}
+
+/* ------------------------------------------------------------------------- slabs come and go */
+
+static uint32_t slab_order(const struct vl_frame *head)
+{
+    return (atomic_load_explicit(&head->flags, memory_order_relaxed) & VLI_FRAME_ORDER_MASK) >>
+           VLI_FRAME_ORDER_SHIFT;
+}
+
+static uintptr_t slab_bytes(const struct vl_frame *head)
+{
+    return VL_PAGE_SIZE << slab_order(head);
+}
+
+/* Cuts a fresh block into units, linked in ascending order. */
+static uint32_t slab_cut(struct vl_cache *cache, uintptr_t base, uintptr_t bytes)
+{
+    uint32_t units = (uint32_t)(bytes / cache->unit_bytes);
+    uintptr_t unit = base;
+
+    for (uint32_t i = 0; i < units; i++, unit += cache->unit_bytes) {
+        vli_debug_unit_init(cache, unit);
+        atomic_store_explicit(vli_unit_link(unit), i + 1 < units ? unit + cache->unit_bytes : 0,
+                              memory_order_relaxed);
+        if (cache->constructor != NULL) {
+            cache->constructor((void *)(unit + cache->shift));
+        }
+    }
+    return units;
+}
+
+/* A new slab, frozen, in no list; NULL when there is no memory. Context: as @how says. */
+static struct vl_frame *slab_new(struct vl_cache *cache, vl_how_t how)
+{
+    vl_how_t first_how = (how & ~(vl_how_t)VL_ZEROED) | VL_MAY_FAIL;
+    uint32_t order = cache->order;
+    struct vli_slab_node *node;
+    struct vl_frame *head = NULL;
+    uint32_t flags;
+    uint32_t units;
+
+    if (order > cache->order_min) {
+        head = vli_frame_get(order, first_how & ~(vl_how_t)VL_WAIT);
+    }
+    if (head == NULL) {
+        order = cache->order_min;
+        head = vli_frame_get(order, how & ~(vl_how_t)VL_ZEROED);
+    }
+    if (head == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < 1u << order; i++) {
+        flags = atomic_load_explicit(&head[i].flags, memory_order_relaxed) & VLI_FRAME_ZONE_MASK;
+        flags |=
+            VLI_FRAME_SLAB | order << VLI_FRAME_ORDER_SHIFT | cache->index << VLI_FRAME_INDEX_SHIFT;
+        atomic_store_explicit(&head[i].flags, flags, memory_order_relaxed);
+        atomic_store_explicit(&head[i].owner, (uintptr_t)cache, memory_order_relaxed);
+    }
+    units = slab_cut(cache, (uintptr_t)vli_frame_virt(vli_frame_pfn(head)), VL_PAGE_SIZE << order);
+    atomic_store_explicit(vli_slab_word(head), vli_slab_word_make(0, units, units, VLI_SLAB_FROZEN),
+                          memory_order_relaxed);
+    node = node_of(cache, head);
+    atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&node->units, units, memory_order_relaxed);
+    atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
+    return head;
+}
+
+/* Gives a slab back that is in no list and all of whose units are free. Returns: frames. */
+static size_t slab_release(struct vl_cache *cache, struct vl_frame *head)
+{
+    uint32_t order = slab_order(head);
+    uint64_t word = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+    struct vli_slab_node *node = node_of(cache, head);
+
+    VL_ASSERT(vli_slab_word_free(word) == vli_slab_word_units(word));
+    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&node->units, vli_slab_word_units(word), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
+    atomic_store_explicit(vli_slab_word(head), 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < 1u << order; i++) {
+        atomic_store_explicit(&head[i].owner, 0, memory_order_relaxed);
+        vli_frame_set_type(&head[i], VLI_FRAME_STOCK);
+    }
+    head->next = 0;
+    head->prev = 0;
+    vli_frame_put(head, order);
+    return (size_t)1 << order;
+}
+
+/* ----------------------------------------------------------------- units go back to their slab */
+
+/* Units that go back together: a list of @count through the links, and what else changes. */
+struct give {
+    uintptr_t first;
+    uintptr_t last;
+    uint32_t count;
+    bool unfreezes; /* the giver's CPU leaves the slab */
+};
+
+/* The word after @give; links the last unit to what the word has now. */
+static uint64_t give_word(const struct give *give, uint64_t old, uintptr_t base)
+{
+    uint64_t frozen = give->unfreezes ? 0 : old & VLI_SLAB_FROZEN;
+
+    if (give->count == 0) {
+        return (old & ~VLI_SLAB_FROZEN) | frozen;
+    }
+    atomic_store_explicit(vli_unit_link(give->last), vli_slab_word_list(old, base),
+                          memory_order_relaxed);
+    return vli_slab_word_make(give->first - base, vli_slab_word_free(old) + give->count,
+                              vli_slab_word_units(old), frozen);
+}
+
+/* Is the slab in its node's list, as this word has it? */
+static bool is_listed(uint64_t word)
+{
+    return (word & VLI_SLAB_FROZEN) == 0 && vli_slab_word_free(word) != 0;
+}
+
+static bool is_empty(uint64_t word)
+{
+    return vli_slab_word_free(word) == vli_slab_word_units(word);
+}
+
+/* The giving that moves the slab into or out of the list. False: the word is another by now. */
+static bool give_locked(struct vl_cache *cache, struct vl_frame *head, uint64_t old, uint64_t fresh)
+{
+    struct vli_slab_node *node = node_of(cache, head);
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    bool ends = false;
+    bool done;
+
+    done = atomic_compare_exchange_strong_explicit(vli_slab_word(head), &old, fresh,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+    if (done) {
+        if (is_listed(old)) {
+            partial_remove(node, head);
+        }
+        ends = is_empty(fresh) && node->partial_count >= VLI_SLAB_KEPT;
+        if (!ends) {
+            partial_add(node, head, is_empty(fresh));
+        }
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    if (ends) {
+        (void)slab_release(cache, head);
+    }
+    return done;
+}
+
+static void slab_give(struct vl_cache *cache, struct vl_frame *head, const struct give *give)
+{
+    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+    uint64_t old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+    uint64_t fresh;
+    bool done;
+
+    do {
+        fresh = give_word(give, old, base);
+        if (is_listed(fresh) && (!is_listed(old) || is_empty(fresh))) {
+            done = give_locked(cache, head, old, fresh);
+            if (!done) {
+                old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+            }
+        } else {
+            done = atomic_compare_exchange_weak_explicit(
+                vli_slab_word(head), &old, fresh, memory_order_acq_rel, memory_order_relaxed);
+        }
+    } while (!done);
+}
+
+void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
+{
+    struct give give = {unit, unit, 1, false};
+
+    slab_give(vli_slab_cache(frame), vli_slab_head(frame), &give);
+}
+
+/* ------------------------------------------------------------------------ a CPU's current slab */
+
+static void slot_set(struct vli_slab_slot *slot, uintptr_t base, uintptr_t bytes, uintptr_t list)
+{
+    atomic_store_explicit(&slot->base, base, memory_order_relaxed);
+    atomic_store_explicit(&slot->bytes, bytes, memory_order_relaxed);
+    vli_slot_set_list(slot, list);
+}
+
+/* The CPU leaves its current slab. Interrupts are off. */
+static void slot_leave(struct vl_cache *cache, struct vli_slab_slot *slot)
+{
+    struct give give = {.first = vli_slot_list(slot), .unfreezes = true};
+    struct vl_frame *head;
+
+    if (vli_slot_bytes(slot) == 0) {
+        return;
+    }
+    head = vli_virt_frame(vli_slot_base(slot));
+    for (uintptr_t unit = give.first; unit != 0;
+         unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed)) {
+        give.last = unit;
+        give.count++;
+    }
+    slot_set(slot, 0, 0, 0);
+    slab_give(cache, head, &give);
+}
+
+/* All of W's list, which becomes empty; the slab is frozen, or stands under the node's lock and is
+ * frozen by this. */
+static uintptr_t word_take(struct vl_frame *head)
+{
+    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+    uint64_t old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+    uint64_t fresh;
+
+    do {
+        fresh = (uint64_t)vli_slab_word_units(old) << 32 | VLI_SLAB_FROZEN;
+    } while (!atomic_compare_exchange_weak_explicit(vli_slab_word(head), &old, fresh,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    return vli_slab_word_list(old, base);
+}
+
+/* Makes the first partial slab the slot's. False: there is none. Interrupts are off. */
+static bool slot_from_partial(struct vl_cache *cache, struct vli_slab_slot *slot)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vl_frame *head = NULL;
+    uintptr_t list = 0;
+    unsigned long flags;
+
+    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    if (node->partial_count != 0) {
+        head = vli_frame_of((struct vl_pfn){node->partial});
+        partial_remove(node, head);
+        list = word_take(head);
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    if (head == NULL) {
+        return false;
+    }
+    slot_set(slot, (uintptr_t)vli_frame_virt(vli_frame_pfn(head)), slab_bytes(head), list);
+    return true;
+}
+
+/* Takes a unit, from the slot, from what others freed into its slab, or from a partial slab.
+ * 0: a new slab is needed. Interrupts are off. */
+static uintptr_t slot_take(struct vl_cache *cache, struct vli_slab_slot *slot)
+{
+    uintptr_t unit = vli_slot_list(slot);
+
+    if (unit == 0 && vli_slot_bytes(slot) != 0) {
+        unit = word_take(vli_virt_frame(vli_slot_base(slot)));
+        if (unit == 0) {
+            slot_leave(cache, slot); /* full, unless somebody frees into it just now */
+        }
+    }
+    if (unit == 0 && slot_from_partial(cache, slot)) {
+        unit = vli_slot_list(slot);
+        VL_ASSERT(unit != 0);
+    }
+    if (unit != 0) {
+        vli_slot_set_list(slot, atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed));
+    }
+    return unit;
+}
+
+/* A new slab becomes the slot's, which may have got another one while memory was asked for.
+ * Interrupts are off. */
+static void slot_install(struct vl_cache *cache, struct vli_slab_slot *slot, struct vl_frame *head)
+{
+    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+
+    slot_leave(cache, slot);
+    slot_set(slot, base, slab_bytes(head), word_take(head));
+}
+
+uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
+{
+    unsigned long flags = vl_host_irq_save();
+    struct vl_frame *head;
+    uintptr_t unit;
+
+    unit = slot_take(cache, &vli_this_cpu()->slab.slot[cache->index]);
+    vl_host_irq_restore(flags);
+    if (unit != 0) {
+        return unit;
+    }
+    head = slab_new(cache, how); /* may sleep, and wake up on another CPU */
+    if (head == NULL) {
+        return 0;
+    }
+    flags = vl_host_irq_save();
+    slot_install(cache, &vli_this_cpu()->slab.slot[cache->index], head);
+    unit = slot_take(cache, &vli_this_cpu()->slab.slot[cache->index]);
+    vl_host_irq_restore(flags);
+    return unit;
+}
+
+/* ------------------------------------------------------------------------------- giving it up */
+
+/* Runs on each CPU, interrupts off. */
+static void flush_cpu(void *arg, unsigned cpu)
+{
+    struct vli_percpu *area = vli_percpu_of(cpu);
+    struct vl_cache *only = arg;
+
+    if (only != NULL) {
+        slot_leave(only, &area->slab.slot[only->index]);
+        return;
+    }
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        slot_leave(&vli_caches[i], &area->slab.slot[i]);
+    }
+}
+
+void vli_slab_flush(struct vl_cache *cache)
+{
+    struct vl_cpumask all = {{0}};
+    unsigned count = vl_host_cpu_count();
+
+    for (unsigned cpu = 0; cpu < count; cpu++) {
+        all.word[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    }
+    vl_host_cpu_call(&all, flush_cpu, cache);
+}
+
+size_t vli_slab_release_empty(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vl_frame *head;
+    uint32_t next;
+    uint32_t chain = VLI_FRAME_LINK_NONE; /* taken off the list, linked by next */
+    size_t frames = 0;
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE; at = next) {
+        head = vli_frame_of((struct vl_pfn){at});
+        next = head->next;
+        /* Acquire: pairs with the release of whoever freed the last unit. */
+        if (is_empty(atomic_load_explicit(vli_slab_word(head), memory_order_acquire))) {
+            partial_remove(node, head);
+            head->next = chain;
+            chain = at;
+        }
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    for (; chain != VLI_FRAME_LINK_NONE; chain = next) {
+        head = vli_frame_of((struct vl_pfn){chain});
+        next = head->next;
+        frames += slab_release(cache, head);
+    }
+    return frames;
+}
