@@ -1,5 +1,6 @@
 """A guest in QEMU, for the scripts beside this file: its command line, its serial console."""
 import os
+import re
 import select
 import signal
 import socket
@@ -75,6 +76,19 @@ class Guest:
             found = self.text.find(wanted, start)
             if found >= 0:
                 return found + len(wanted)
+            left = deadline - time.monotonic()
+            if left <= 0 or self.ended:
+                return -1
+            self.read(left)
+
+    def wait_match(self, pattern, seconds, start=0):
+        """As wait_for(), with a regular expression; `$` is the end of what has come."""
+        deadline = time.monotonic() + seconds
+        compiled = re.compile(pattern, re.S)
+        while True:
+            found = compiled.search(self.text[start:])
+            if found:
+                return start + found.end()
             left = deadline - time.monotonic()
             if left <= 0 or self.ended:
                 return -1
