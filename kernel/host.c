@@ -132,8 +132,7 @@ void vl_host_wake(const _Atomic uint32_t *word, unsigned count)
         return;
     }
     flags = vli_spin_lock_irq(&bucket->lock, KRANK_WAIT);
-    vli_list_each(at, &bucket->sleepers)
-    {
+    vli_list_each (at, &bucket->sleepers) {
         struct sleeper *sleeper = vli_list_entry(at, struct sleeper, link);
 
         if (count == 0) {
@@ -193,7 +192,7 @@ struct flush_request {
 };
 static struct {
     VLI_ALIGNED(64) struct flush_request request; /* its own */
-    _Atomic uint64_t wanted_by; /* CPUs that wait for it, one bit each */
+    _Atomic uint64_t wanted_by;                   /* CPUs that wait for it, one bit each */
 } flushers[VL_CPUS_MAX];
 _Static_assert(VL_CPUS_MAX <= 64, "wanted_by is one word");
 
@@ -201,8 +200,8 @@ void vl_host_table_switch(struct vl_pa root)
 {
     uint64_t pa = root.a != 0 ? root.a : paging_root().a;
 
-    /* Sequentially consistent, and before CR3: pairs with the fence in vl_host_flush_remote(). Either
-     * the flusher sees this CPU, or this CPU's walks see the changed entries. */
+    /* Sequentially consistent, and before CR3: pairs with the fence in vl_host_flush_remote().
+     * Either the flusher sees this CPU, or this CPU's walks see the changed entries. */
     atomic_store_explicit(&cpu_this()->active_root, pa, memory_order_seq_cst);
     cr3_write(pa);
 }

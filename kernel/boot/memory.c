@@ -179,13 +179,10 @@ static bool piece_range(uint64_t start, uint64_t end, struct vl_range *out)
 /* Least boundary above @from and below @end at which the treatment changes. */
 static uint64_t next_cut(uint64_t from, uint64_t end)
 {
-    const uint64_t cuts[] = {LOW_FIRST_PAGE,
-                             BOOT_LOW_END,
-                             (uint64_t)(uintptr_t)image_start - KERNEL_VMA,
-                             alloc.start,
-                             initrd.start,
-                             initrd.end,
-                             DMA32_END};
+    const uint64_t cuts[] = {
+        LOW_FIRST_PAGE, BOOT_LOW_END, (uint64_t)(uintptr_t)image_start - KERNEL_VMA,
+        alloc.start,    initrd.start, initrd.end,
+        DMA32_END};
 
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         if (from < cuts[i] && cuts[i] < end) {

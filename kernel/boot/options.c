@@ -65,12 +65,11 @@ static void pass_to_init(const char *word)
 /* Words that Linux's own kernel consumes and that mean nothing here: init must not see them. */
 static bool is_linux_only(const char *word)
 {
-    static const char *const names[] = {"root",   "rootfstype", "rootflags", "earlyprintk",
-                                        "initrd", "loglevel",   "mitigations", "clocksource",
-                                        "tsc",    "nosmp",      "maxcpus",   "nokaslr",
-                                        "ro",     "rw",         "debug",     "noapic",
-                                        "mem",    "reboot",     "lpj",       "nr_cpus",
-                                        "acpi",   "rootwait",   "earlycon",  "norandmaps"};
+    static const char *const names[] = {
+        "root",        "rootfstype",  "rootflags", "earlyprintk", "initrd",   "loglevel",
+        "mitigations", "clocksource", "tsc",       "nosmp",       "maxcpus",  "nokaslr",
+        "ro",          "rw",          "debug",     "noapic",      "mem",      "reboot",
+        "lpj",         "nr_cpus",     "acpi",      "rootwait",    "earlycon", "norandmaps"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         size_t len = strlen(names[i]);

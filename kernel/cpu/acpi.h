@@ -32,7 +32,7 @@ struct acpi_info {
     unsigned io_apic_count;
     uint16_t pm1a_control; /* I/O port, 0: none */
     uint16_t pm1b_control;
-    uint16_t pm_timer;     /* I/O port of the 3.579545 MHz counter, 0: none */
+    uint16_t pm_timer; /* I/O port of the 3.579545 MHz counter, 0: none */
     bool pm_timer_32_bits;
     uint8_t sleep_type_a; /* _S5 */
     uint8_t sleep_type_b;

@@ -22,7 +22,8 @@ void apic_send_nmi(uint32_t apic_id);
 void apic_send_init(uint32_t apic_id);
 /** apic_send_startup() - start a CPU at the page @page_pa below 1 MiB. */
 void apic_send_startup(uint32_t apic_id, uint64_t page_pa);
-/** apic_timer_arm() - interrupt VECTOR_TIMER after @ns (at least one tick of the timer); 0 stops. */
+/** apic_timer_arm() - interrupt VECTOR_TIMER after @ns (at least one tick of the timer); 0 stops.
+ */
 void apic_timer_arm(uint64_t ns);
 /** apic_timer_calibrate() - measure its speed against the clock, which must run. */
 void apic_timer_calibrate(void);

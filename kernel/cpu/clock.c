@@ -14,17 +14,17 @@
 #include "kernel/lib/printk.h"
 #include "kernel/sched/timer.h"
 
-#define NS_PER_S         1000000000ull
-#define PM_HZ            3579545u
-#define PM_TICKS         71591u /* 20 ms */
-#define PIT_HZ           1193182u
-#define PIT_TICKS        23864u /* 20 ms */
-#define PIT_CHANNEL_2    0x42u
-#define PIT_COMMAND      0x43u
-#define PIT_GATE         0x61u
-#define CMOS_INDEX       0x70u
-#define CMOS_DATA        0x71u
-#define CMOS_UPDATING    0x80u
+#define NS_PER_S      1000000000ull
+#define PM_HZ         3579545u
+#define PM_TICKS      71591u /* 20 ms */
+#define PIT_HZ        1193182u
+#define PIT_TICKS     23864u /* 20 ms */
+#define PIT_CHANNEL_2 0x42u
+#define PIT_COMMAND   0x43u
+#define PIT_GATE      0x61u
+#define CMOS_INDEX    0x70u
+#define CMOS_DATA     0x71u
+#define CMOS_UPDATING 0x80u
 
 static uint64_t tsc_start;
 static uint64_t ns_per_tick_32; /* times 2^32 */
@@ -146,8 +146,8 @@ void clock_init(void)
 
     tsc_hz = stated_hz();
     if (tsc_hz == 0 && acpi->pm_timer != 0) {
-        tsc_hz = measure_by_pm_timer(acpi->pm_timer,
-                                     acpi->pm_timer_32_bits ? 0xffffffffu : 0xffffffu);
+        tsc_hz =
+            measure_by_pm_timer(acpi->pm_timer, acpi->pm_timer_32_bits ? 0xffffffffu : 0xffffffu);
     } else if (tsc_hz == 0) {
         tsc_hz = measure_by_pit();
     }

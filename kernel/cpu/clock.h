@@ -6,7 +6,8 @@
 
 #include <vellum/types.h>
 
-/** clock_init() - calibrate. Context: once, first CPU, after acpi_init(). clock_ns() is 0 before. */
+/** clock_init() - calibrate. Context: once, first CPU, after acpi_init(). clock_ns() is 0 before.
+ */
 void clock_init(void);
 
 /** clock_tsc_hz() - speed of the time-stamp counter. */

@@ -35,7 +35,7 @@ struct cpu {
     _Atomic uint64_t active_root; /* page table in CR3 */
     _Atomic uint32_t online;
     uint32_t irq_from_user; /* the interrupt being handled found user code */
-    uint32_t tick_armed; /* the next event of the local timer is a tick */
+    uint32_t tick_armed;    /* the next event of the local timer is a tick */
     struct thread *idle;
     struct run_queue *run_queue;
     struct timer_queue *timers;

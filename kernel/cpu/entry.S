@@ -17,7 +17,6 @@
  * after trap_work() has checked it.
  */
 #include "kernel/cpu/gs.h"
-#include "kernel/cpu/smap.h"
 #include "kernel/cpu/trap.h"
 
 #define F 8
@@ -25,6 +24,14 @@
 #define SYSCALL_MAX 511
 
     .section .text.entry, "ax"
+
+/* Place-holder for clac; see smap.h. */
+.macro SMAP_CLOSE
+771:.byte 0x0f, 0x1f, 0x00
+    .pushsection .clac_sites, "a"
+    .long 771b - .
+    .popsection
+.endm
 
 /* The error code (or -1) and %rdi are on the stack already. */
 .macro PUSH_REST
@@ -197,7 +204,7 @@ return_to_kernel:
 /* Exceptions other than page faults; the vector in %edi. */
 trap_common:
     PUSH_REST
-    CLAC
+    SMAP_CLOSE
     cld
     leaq F(%rsp), %rsi
     testb $3, TF_CS+F(%rsp)
@@ -244,7 +251,7 @@ FUNCTION \name
 FUNCTION entry_page_fault
     pushq %rdi
     PUSH_REST
-    CLAC
+    SMAP_CLOSE
     cld
     leaq F(%rsp), %rdi
     movq %cr2, %rsi
@@ -268,7 +275,7 @@ FUNCTION \name
     pushq %rdi
     PUSH_REST
     STORE_PRESERVED
-    CLAC
+    SMAP_CLOSE
     cld
     xorl %ebx, %ebx
     movl $0xc0000101, %ecx  /* GS base: the kernel's is in the upper half */
@@ -294,7 +301,7 @@ FUNCTION \name
 
 irq_common:
     PUSH_REST
-    CLAC
+    SMAP_CLOSE
     cld
     testb $3, TF_CS+F(%rsp)
     jz 1f

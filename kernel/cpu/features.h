@@ -9,8 +9,8 @@
 struct cpu_features {
     bool pages_1g, smep, smap, umip, pge, x2apic, xsave, xsaveopt, rdrand, tsc_deadline;
     bool fsrm, erms;
-    uint32_t hwcap;      /* CPUID 1 EDX */
-    uint64_t xcr0;       /* state components in use; 0 without XSAVE */
+    uint32_t hwcap;       /* CPUID 1 EDX */
+    uint64_t xcr0;        /* state components in use; 0 without XSAVE */
     uint32_t xsave_bytes; /* size of their standard-format area */
 };
 

@@ -49,7 +49,9 @@ static inline uint64_t msr_read(uint32_t msr)
 }
 static inline void msr_write(uint32_t msr, uint64_t value)
 {
-    __asm__ volatile("wrmsr" : : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+    __asm__ volatile("wrmsr"
+                     :
+                     : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
                      : "memory");
 }
 

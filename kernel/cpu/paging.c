@@ -18,10 +18,10 @@
 #include "kernel/lib/printk.h"
 #include "kernel/sched/lock.h"
 
-#define ENTRIES   512u
-#define CR4_PGE   0x80ull
-#define SIZE_2M   0x200000ull
-#define SIZE_1G   0x40000000ull
+#define ENTRIES       512u
+#define CR4_PGE       0x80ull
+#define SIZE_2M       0x200000ull
+#define SIZE_1G       0x40000000ull
 #define ROOT_SLOT(va) (((va) >> 39) & 511u)
 
 extern char image_start[], text_end[], rodata_start[], data_start[], image_end[], ksyms_start[];

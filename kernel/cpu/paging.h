@@ -17,13 +17,13 @@
 #define KERNEL_STACK_BASE 0xffffff0000000000ull
 #define KERNEL_VMA        0xffffffff80000000ull
 
-#define PAGE_PRESENT 0x001ull
-#define PAGE_WRITE   0x002ull
+#define PAGE_PRESENT  0x001ull
+#define PAGE_WRITE    0x002ull
 #define PAGE_UNCACHED 0x018ull /* PWT and PCD */
-#define PAGE_LARGE   0x080ull
-#define PAGE_GLOBAL  0x100ull
-#define PAGE_NX      0x8000000000000000ull
-#define PAGE_FRAME   0x000ffffffffff000ull
+#define PAGE_LARGE    0x080ull
+#define PAGE_GLOBAL   0x100ull
+#define PAGE_NX       0x8000000000000000ull
+#define PAGE_FRAME    0x000ffffffffff000ull
 
 /** paging_init() - build the final tables and switch to them. Context: once, first CPU, after
  * boot_memory_init(). */
@@ -59,7 +59,8 @@ void paging_unmap_page(vl_va va);
  */
 void *paging_map_io(uint64_t pa, size_t len, bool cached);
 
-/** paging_flush_global() - drop all of this CPU's translations, the global ones too. Context: any. */
+/** paging_flush_global() - drop all of this CPU's translations, the global ones too. Context: any.
+ */
 void paging_flush_global(void);
 
 /** paging_lookup() - the entry that maps @va in the active tables, 0 when none; for tests of the

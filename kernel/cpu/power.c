@@ -28,10 +28,10 @@ _Noreturn void machine_poweroff(void)
     cpu_irq_off();
     if (acpi->has_sleep && acpi->pm1a_control != 0) {
         io_out16(acpi->pm1a_control,
-                 (uint16_t)(acpi->sleep_type_a << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
+                 (uint16_t)((unsigned)acpi->sleep_type_a << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
         if (acpi->pm1b_control != 0) {
             io_out16(acpi->pm1b_control,
-                     (uint16_t)(acpi->sleep_type_b << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
+                     (uint16_t)((unsigned)acpi->sleep_type_b << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
         }
     }
     printk(VL_LOG_ERROR, "power: off did not work; halted");

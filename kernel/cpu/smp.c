@@ -3,8 +3,8 @@
  *
  * Each CPU is started by INIT and start-up interrupts (Intel SDM vol. 3, 8.4) at a page below 1 MiB
  * that holds a copy of trampoline.S; it walks through real and protected mode with a root of page
- * tables that also maps that page, arrives in smp_cpu_entry() on its own stack, and from then on uses
- * the kernel's root. One CPU starts at a time.
+ * tables that also maps that page, arrives in smp_cpu_entry() on its own stack, and from then on
+ * uses the kernel's root. One CPU starts at a time.
  *
  * Calls to all: one at a time, serialised by a mutex-like word; every CPU runs the function in its
  * interrupt and counts itself off.

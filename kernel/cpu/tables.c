@@ -32,8 +32,8 @@ struct __attribute__((packed)) table_pointer {
 
 static VLI_ALIGNED(4096) struct gate idt[256];
 
-extern const char entry_divide[], entry_debug[], entry_nmi[], entry_breakpoint[],
-    entry_overflow[], entry_bound[], entry_invalid_opcode[], entry_no_fpu[], entry_double_fault[],
+extern const char entry_divide[], entry_debug[], entry_nmi[], entry_breakpoint[], entry_overflow[],
+    entry_bound[], entry_invalid_opcode[], entry_no_fpu[], entry_double_fault[],
     entry_invalid_tss[], entry_no_segment[], entry_stack[], entry_protection[], entry_page_fault[],
     entry_fpu[], entry_alignment[], entry_machine_check[], entry_simd[], entry_irqs[],
     entry_syscall[];
@@ -83,7 +83,8 @@ static void init_gdt(struct cpu *cpu)
     cpu->gdt[SEL_KERNEL_DATA / 8] = 0x00cf93000000ffffull;
     cpu->gdt[SEL_USER_DATA / 8] = 0x00cff3000000ffffull;
     cpu->gdt[SEL_USER_CODE / 8] = 0x00affb000000ffffull;
-    cpu->gdt[SEL_TSS / 8] = limit | (tss & 0xffffff) << 16 | 0x89ull << 40 | (tss >> 24 & 0xff) << 56;
+    cpu->gdt[SEL_TSS / 8] =
+        limit | (tss & 0xffffff) << 16 | 0x89ull << 40 | (tss >> 24 & 0xff) << 56;
     cpu->gdt[SEL_TSS / 8 + 1] = tss >> 32;
 }
 

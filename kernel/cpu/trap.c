@@ -92,8 +92,7 @@ void page_fault_kernel(struct trap_frame *frame, uintptr_t address)
                                                      : "read",
                     (unsigned long)address);
     }
-    if ((frame->rflags & RFLAGS_IF) != 0 && cpu_preempt_depth() == 0 &&
-        current()->space != NULL) {
+    if ((frame->rflags & RFLAGS_IF) != 0 && cpu_preempt_depth() == 0 && current()->space != NULL) {
         cpu_irq_on();
         status = vl_space_fault(current()->space, address, fault_access(frame->error));
         cpu_irq_off();

@@ -46,14 +46,14 @@
 #define SEL_USER_CODE   0x33
 #define SEL_TSS         0x40
 
-#define RFLAGS_CF   0x00000001
-#define RFLAGS_ONE  0x00000002
-#define RFLAGS_TF   0x00000100
-#define RFLAGS_IF   0x00000200
-#define RFLAGS_DF   0x00000400
-#define RFLAGS_NT   0x00004000
-#define RFLAGS_RF   0x00010000
-#define RFLAGS_AC   0x00040000
+#define RFLAGS_CF  0x00000001
+#define RFLAGS_ONE 0x00000002
+#define RFLAGS_TF  0x00000100
+#define RFLAGS_IF  0x00000200
+#define RFLAGS_DF  0x00000400
+#define RFLAGS_NT  0x00004000
+#define RFLAGS_RF  0x00010000
+#define RFLAGS_AC  0x00040000
 /* What a user may set by sigreturn or popf: CF PF AF ZF SF TF DF OF RF AC. */
 #define RFLAGS_USER 0x00050dd5
 
@@ -100,11 +100,11 @@ enum trap_vector {
 };
 
 /* Page-fault error code. */
-#define PF_PRESENT 1u
-#define PF_WRITE   2u
-#define PF_USER    4u
+#define PF_PRESENT  1u
+#define PF_WRITE    2u
+#define PF_USER     4u
 #define PF_RESERVED 8u
-#define PF_FETCH   16u
+#define PF_FETCH    16u
 
 /* An exception that user code raised and the kernel did not resolve. */
 struct user_fault {
@@ -180,10 +180,10 @@ static inline struct trap_frame *current_frame(void)
  * written next to the instruction by EXTABLE(from, to) within __asm__; the section is sorted by
  * the first use. A fault in kernel mode at an address that is not there panics.
  */
-#define EXTABLE(from, to)                        \
-    ".pushsection .extable, \"a\"\n\t"           \
-    ".balign 8\n\t"                              \
-    ".quad " from ", " to "\n\t"                 \
+#define EXTABLE(from, to)                                                                          \
+    ".pushsection .extable, \"a\"\n\t"                                                             \
+    ".balign 8\n\t"                                                                                \
+    ".quad " from ", " to "\n\t"                                                                   \
     ".popsection\n\t"
 
 #endif

@@ -25,15 +25,13 @@ static inline size_t copy(void *dst, const void *src, size_t len)
     size_t words = len >> 3;
     size_t tail = len & 7;
 
-    __asm__ volatile(STAC
-                     "1: rep movsq\n\t"
-                     "movl %k3, %%ecx\n\t"
-                     "2: rep movsb\n"
-                     "3:\n\t" CLAC
-                     ".pushsection .text.fixup, \"ax\"\n"
-                     "4: leaq (%3, %%rcx, 8), %%rcx\n\t"
-                     "jmp 3b\n\t"
-                     ".popsection\n\t" EXTABLE("1b", "4b") EXTABLE("2b", "3b")
+    __asm__ volatile(STAC "1: rep movsq\n\t"
+                          "movl %k3, %%ecx\n\t"
+                          "2: rep movsb\n"
+                          "3:\n\t" CLAC ".pushsection .text.fixup, \"ax\"\n"
+                          "4: leaq (%3, %%rcx, 8), %%rcx\n\t"
+                          "jmp 3b\n\t"
+                          ".popsection\n\t" EXTABLE("1b", "4b") EXTABLE("2b", "3b")
                      : "+D"(dst), "+S"(src), "+c"(words)
                      : "r"(tail)
                      : "memory");
@@ -71,15 +69,13 @@ enum vl_status clear_user(uint64_t user_dst, size_t len)
     if (!user_range_ok(user_dst, len)) {
         return VL_EFAULT;
     }
-    __asm__ volatile(STAC
-                     "1: rep stosq\n\t"
-                     "movl %k2, %%ecx\n\t"
-                     "2: rep stosb\n"
-                     "3:\n\t" CLAC
-                     ".pushsection .text.fixup, \"ax\"\n"
-                     "4: leaq (%2, %%rcx, 8), %%rcx\n\t"
-                     "jmp 3b\n\t"
-                     ".popsection\n\t" EXTABLE("1b", "4b") EXTABLE("2b", "3b")
+    __asm__ volatile(STAC "1: rep stosq\n\t"
+                          "movl %k2, %%ecx\n\t"
+                          "2: rep stosb\n"
+                          "3:\n\t" CLAC ".pushsection .text.fixup, \"ax\"\n"
+                          "4: leaq (%2, %%rcx, 8), %%rcx\n\t"
+                          "jmp 3b\n\t"
+                          ".popsection\n\t" EXTABLE("1b", "4b") EXTABLE("2b", "3b")
                      : "+D"(user_dst), "+c"(words)
                      : "r"(tail), "a"(0)
                      : "memory");
@@ -87,40 +83,38 @@ enum vl_status clear_user(uint64_t user_dst, size_t len)
 }
 
 /* One load: the value in *@out, or false. */
-#define DEFINE_LOAD(name, type, mov, reg)                                              \
-    static inline bool name(type *out, uint64_t user_src)                              \
-    {                                                                                  \
-        type value = 0;                                                                \
-        int bad = 0;                                                                   \
-                                                                                       \
-        __asm__ volatile(STAC "1: " mov " (%2), %" reg "0\n"                           \
-                              "2:\n\t" CLAC                                            \
-                              ".pushsection .text.fixup, \"ax\"\n"                     \
-                              "3: movl $1, %1\n\t"                                     \
-                              "jmp 2b\n\t"                                             \
-                              ".popsection\n\t" EXTABLE("1b", "3b")                    \
-                         : "+r"(value), "+r"(bad)                                      \
-                         : "r"(user_src)                                               \
-                         : "memory");                                                  \
-        *out = value;                                                                  \
-        return bad == 0;                                                               \
+#define DEFINE_LOAD(name, type, mov, reg)                                                          \
+    static inline bool name(type *out, uint64_t user_src)                                          \
+    {                                                                                              \
+        type value = 0;                                                                            \
+        int bad = 0;                                                                               \
+                                                                                                   \
+        __asm__ volatile(STAC "1: " mov " (%2), %" reg "0\n"                                       \
+                              "2:\n\t" CLAC ".pushsection .text.fixup, \"ax\"\n"                   \
+                              "3: movl $1, %1\n\t"                                                 \
+                              "jmp 2b\n\t"                                                         \
+                              ".popsection\n\t" EXTABLE("1b", "3b")                                \
+                         : "+r"(value), "+r"(bad)                                                  \
+                         : "r"(user_src)                                                           \
+                         : "memory");                                                              \
+        *out = value;                                                                              \
+        return bad == 0;                                                                           \
     }
 
-#define DEFINE_STORE(name, type, mov, reg)                                             \
-    static inline bool name(uint64_t user_dst, type value)                             \
-    {                                                                                  \
-        int bad = 0;                                                                   \
-                                                                                       \
-        __asm__ volatile(STAC "1: " mov " %" reg "1, (%2)\n"                           \
-                              "2:\n\t" CLAC                                            \
-                              ".pushsection .text.fixup, \"ax\"\n"                     \
-                              "3: movl $1, %0\n\t"                                     \
-                              "jmp 2b\n\t"                                             \
-                              ".popsection\n\t" EXTABLE("1b", "3b")                    \
-                         : "+r"(bad)                                                   \
-                         : "r"(value), "r"(user_dst)                                   \
-                         : "memory");                                                  \
-        return bad == 0;                                                               \
+#define DEFINE_STORE(name, type, mov, reg)                                                         \
+    static inline bool name(uint64_t user_dst, type value)                                         \
+    {                                                                                              \
+        int bad = 0;                                                                               \
+                                                                                                   \
+        __asm__ volatile(STAC "1: " mov " %" reg "1, (%2)\n"                                       \
+                              "2:\n\t" CLAC ".pushsection .text.fixup, \"ax\"\n"                   \
+                              "3: movl $1, %0\n\t"                                                 \
+                              "jmp 2b\n\t"                                                         \
+                              ".popsection\n\t" EXTABLE("1b", "3b")                                \
+                         : "+r"(bad)                                                               \
+                         : "r"(value), "r"(user_dst)                                               \
+                         : "memory");                                                              \
+        return bad == 0;                                                                           \
     }
 
 DEFINE_LOAD(load8, uint32_t, "movzbl", "k")
@@ -177,8 +171,7 @@ enum vl_status user_cmpxchg32(uint64_t user_word, uint32_t *expected, uint32_t d
         return VL_EFAULT;
     }
     __asm__ volatile(STAC "1: lock cmpxchgl %3, (%2)\n"
-                          "2:\n\t" CLAC
-                          ".pushsection .text.fixup, \"ax\"\n"
+                          "2:\n\t" CLAC ".pushsection .text.fixup, \"ax\"\n"
                           "3: movl $1, %1\n\t"
                           "jmp 2b\n\t"
                           ".popsection\n\t" EXTABLE("1b", "3b")

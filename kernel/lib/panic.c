@@ -62,8 +62,8 @@ static bool is_readable(uintptr_t address)
 {
     unsigned level;
 
-    return address >= DIRECT_MAP_BASE && address % 8 == 0 &&
-           paging_lookup(address, &level) != 0 && paging_lookup(address + 8, &level) != 0;
+    return address >= DIRECT_MAP_BASE && address % 8 == 0 && paging_lookup(address, &level) != 0 &&
+           paging_lookup(address + 8, &level) != 0;
 }
 
 static void print_trace(uintptr_t rbp)

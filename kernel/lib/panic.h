@@ -8,7 +8,6 @@
 #include "kernel/lib/printk.h"
 
 /** panic_frame() - panic() about what @frame was doing: its registers, its back trace. */
-_Noreturn void panic_frame(const struct trap_frame *frame, const char *format, ...)
-    VL_PRINTF(2, 3);
+_Noreturn void panic_frame(const struct trap_frame *frame, const char *format, ...) VL_PRINTF(2, 3);
 
 #endif

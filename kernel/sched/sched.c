@@ -8,8 +8,8 @@
  *
  * Locks: each queue has a spin lock, taken with interrupts off, and held across the switch of
  * stacks: the thread that was switched to releases it (thread_first_run() for new ones). So whoever
- * holds a thread's queue's lock and finds on_queue == 0 knows that its registers are saved. A queue's
- * owner may take one more, by trying only, to steal.
+ * holds a thread's queue's lock and finds on_queue == 0 knows that its registers are saved. A
+ * queue's owner may take one more, by trying only, to steal.
  *
  * Sleep and wake: a sleeper sets its state, checks its condition, calls schedule(), which takes it
  * off the queue under the lock if the state still says so. A waker takes the state from SLEEPING to
@@ -51,7 +51,8 @@ static VLI_ALIGNED(64) struct {
 
 _Static_assert(offsetof(struct thread, vl) == 0, "vl_host_thread() returns it");
 _Static_assert(offsetof(struct thread, work) == 24, "entry.S relies on it");
-_Static_assert(offsetof(struct cpu, self) == GS_SELF && offsetof(struct cpu, current) == GS_CURRENT &&
+_Static_assert(offsetof(struct cpu, self) == GS_SELF &&
+                   offsetof(struct cpu, current) == GS_CURRENT &&
                    offsetof(struct cpu, kernel_stack) == GS_KERNEL_STACK &&
                    offsetof(struct cpu, user_stack) == GS_USER_STACK &&
                    offsetof(struct cpu, preempt) == GS_PREEMPT &&
@@ -184,14 +185,13 @@ static struct thread *steal_from(struct run_queue *victim, unsigned to_cpu)
     if (victim->ready_count == 0 || !vli_spin_raw_try_lock(&victim->lock)) {
         return NULL;
     }
-    vli_list_each(at, &victim->ready)
-    {
+    vli_list_each (at, &victim->ready) {
         struct thread *thread = vli_list_entry(at, struct thread, run_link);
 
         if (is_allowed(thread, to_cpu)) {
             dequeue(victim, thread);
-            thread->vruntime -= victim->min_vruntime < thread->vruntime ? victim->min_vruntime
-                                                                        : thread->vruntime;
+            thread->vruntime -=
+                victim->min_vruntime < thread->vruntime ? victim->min_vruntime : thread->vruntime;
             thread->vruntime += queue_of(to_cpu)->min_vruntime;
             thread->cpu = to_cpu;
             found = thread;
@@ -295,8 +295,8 @@ static bool may_sleep(struct thread *thread)
     return true;
 }
 
-/* Its affinity forbids this CPU: take it off the queue as a waker would own it; finish_switch() puts
- * it on another one once its registers are saved. Not when a waker is at it. */
+/* Its affinity forbids this CPU: take it off the queue as a waker would own it; finish_switch()
+ * puts it on another one once its registers are saved. Not when a waker is at it. */
 static bool try_move(struct cpu *cpu, struct thread *thread)
 {
     uint32_t state = THREAD_RUNNING;

@@ -25,8 +25,8 @@
 #define STACK_PAGES (KERNEL_STACK_BYTES / VL_PAGE_SIZE)
 
 static struct vli_spinlock lock = VLI_SPINLOCK_INIT;
-static uintptr_t kept;                   /* top of the first kept stack, 0 when none */
-static unsigned slots_used;              /* under lock, as all below */
+static uintptr_t kept;                    /* top of the first kept stack, 0 when none */
+static unsigned slots_used;               /* under lock, as all below */
 static uint64_t unmapped[SLOTS_MAX / 64]; /* drained slots below slots_used */
 
 static uintptr_t *link_of(uintptr_t top)

@@ -23,11 +23,11 @@ struct vl_space;
 #define KERNEL_STACK_BYTES 16384u
 
 enum thread_state {
-    THREAD_RUNNING,        /* runs or waits for a CPU */
-    THREAD_SLEEPING,       /* until woken or signalled */
+    THREAD_RUNNING,         /* runs or waits for a CPU */
+    THREAD_SLEEPING,        /* until woken or signalled */
     THREAD_UNINTERRUPTIBLE, /* until woken */
-    THREAD_STOPPED,        /* job control; thread_wake_stopped() or a kill */
-    THREAD_WAKING,         /* between the two, owned by the waker */
+    THREAD_STOPPED,         /* job control; thread_wake_stopped() or a kill */
+    THREAD_WAKING,          /* between the two, owned by the waker */
     THREAD_NEW,
     THREAD_DEAD
 };
@@ -38,34 +38,34 @@ enum thread_state {
 #define WORK_FPU     4u /* load the FPU registers */
 
 struct thread {
-    struct vl_thread vl;      /* first: vl_host_thread() */
-    _Atomic uint32_t work;    /* WORK_* */
-    _Atomic uint32_t state;   /* enum thread_state */
-    uintptr_t sp;             /* saved stack pointer while it does not run */
+    struct vl_thread vl;    /* first: vl_host_thread() */
+    _Atomic uint32_t work;  /* WORK_* */
+    _Atomic uint32_t state; /* enum thread_state */
+    uintptr_t sp;           /* saved stack pointer while it does not run */
     uintptr_t stack_top;
-    struct vl_space *space;   /* NULL: kernel thread; change by thread_use_space() */
-    struct process *proc;     /* kernel/proc's, NULL for kernel threads */
-    void *fpu;                /* 64-aligned area, NULL: never was in user mode */
-    uint64_t fs_base;         /* user's; change by thread_set_fs_base() */
+    struct vl_space *space; /* NULL: kernel thread; change by thread_use_space() */
+    struct process *proc;   /* kernel/proc's, NULL for kernel threads */
+    void *fpu;              /* 64-aligned area, NULL: never was in user mode */
+    uint64_t fs_base;       /* user's; change by thread_set_fs_base() */
     uint64_t gs_base;
-    uint32_t fpu_cpu;         /* CPU whose registers hold this state last, or UINT32_MAX */
-    uint32_t cpu;             /* run queue that it belongs to */
-    uint32_t on_queue;        /* runs or is queued there */
+    uint32_t fpu_cpu;  /* CPU whose registers hold this state last, or UINT32_MAX */
+    uint32_t cpu;      /* run queue that it belongs to */
+    uint32_t on_queue; /* runs or is queued there */
     int32_t nice;
     uint64_t vruntime;
-    uint64_t run_start_ns;    /* when it got the CPU */
-    uint64_t run_ns;          /* CPU time used so far, without the current stretch */
-    uint64_t user_ticks;      /* ticks that found it in user mode */
+    uint64_t run_start_ns; /* when it got the CPU */
+    uint64_t run_ns;       /* CPU time used so far, without the current stretch */
+    uint64_t user_ticks;   /* ticks that found it in user mode */
     uint64_t kernel_ticks;
-    uint64_t switches;        /* times it gave up the CPU by sleeping */
-    uint64_t preemptions;     /* times it was made to */
+    uint64_t switches;    /* times it gave up the CPU by sleeping */
+    uint64_t preemptions; /* times it was made to */
     struct vl_cpumask affinity;
     struct vli_list run_link; /* run queue */
     _Atomic uint32_t references;
-    uint32_t tid;             /* for messages; kernel/proc sets it */
-    char name[16];            /* comm */
+    uint32_t tid;              /* for messages; kernel/proc sets it */
+    char name[16];             /* comm */
     struct vli_list proc_link; /* kernel/proc: threads of one process */
-    void *proc_private;       /* kernel/proc: anything */
+    void *proc_private;        /* kernel/proc: anything */
 };
 
 /** current() - the running thread. */
@@ -82,8 +82,8 @@ static inline struct thread *current(void)
  * @entry: runs in thread context with interrupts on; returning from it is thread_exit().
  * Context: may sleep. Returns: VL_OK; VL_ENOMEM.
  */
-VL_MUST_CHECK enum vl_status thread_create(struct thread **out, void (*entry)(void *arg),
-                                           void *arg, const char *name);
+VL_MUST_CHECK enum vl_status thread_create(struct thread **out, void (*entry)(void *arg), void *arg,
+                                           const char *name);
 
 /**
  * thread_create_user() - a thread that starts in user mode with a copy of @frame and of the running

@@ -46,7 +46,7 @@ static void set_state(struct timer *timer, uint32_t state)
 }
 
 /* Lock the queue that @timer belongs to. */
-static struct timer_queue *lock_of(struct timer *timer, unsigned long *out_flags)
+static struct timer_queue *lock_of(struct timer *timer, unsigned long *out_flags) VL_NO_LOCK_CHECK
 {
     for (;;) {
         uint32_t cpu = *(volatile uint32_t *)&timer->cpu;
@@ -103,7 +103,7 @@ static bool disarm_locked(struct timer *timer)
     return true;
 }
 
-void timer_arm(struct timer *timer, uint64_t expires_ns)
+void timer_arm(struct timer *timer, uint64_t expires_ns) VL_NO_LOCK_CHECK
 {
     unsigned long flags;
     struct timer_queue *queue = lock_of(timer, &flags);
@@ -125,7 +125,7 @@ void timer_arm(struct timer *timer, uint64_t expires_ns)
     vli_spin_unlock_irq(&queue->lock, KRANK_TIMER, flags);
 }
 
-bool timer_try_cancel(struct timer *timer)
+bool timer_try_cancel(struct timer *timer) VL_NO_LOCK_CHECK
 {
     unsigned long flags;
     struct timer_queue *queue = lock_of(timer, &flags);

@@ -2,8 +2,8 @@
  * wait.c - queues of waiters.
  *
  * A waiter is inserted and its thread's state set under the queue's lock; a waker changes the
- * condition first and then takes that lock. So either the waker finds the waiter, or the waiter, whose
- * insertion came later, finds the condition changed.
+ * condition first and then takes that lock. So either the waker finds the waiter, or the waiter,
+ * whose insertion came later, finds the condition changed.
  */
 #include "kernel/sched/wait.h"
 #include "kernel/sched/lock.h"
@@ -124,8 +124,7 @@ static void wake(struct wait_queue *queue, bool all)
         return;
     }
     flags = vli_spin_lock_irq(&queue->lock, KRANK_WAIT);
-    vli_list_each(at, &queue->waiters)
-    {
+    vli_list_each (at, &queue->waiters) {
         struct waiter *waiter = vli_list_entry(at, struct waiter, link);
 
         if (sched_wake(waiter->thread, ASLEEP) && waiter->exclusive != 0 && !all) {

@@ -40,7 +40,10 @@ struct wait_queue {
     struct vli_list waiters;  /* exclusive ones last */
 };
 
-#define WAIT_QUEUE_INIT(name) {VLI_SPINLOCK_INIT, VLI_LIST_INIT((name).waiters)}
+#define WAIT_QUEUE_INIT(name)                                                                      \
+    {                                                                                              \
+        VLI_SPINLOCK_INIT, VLI_LIST_INIT((name).waiters)                                           \
+    }
 
 struct waiter {
     struct vli_list link;
@@ -91,7 +94,10 @@ struct VL_CAPABILITY("mutex") mutex {
     struct thread *holder; /* for asserts */
 };
 
-#define MUTEX_INIT(name) {0, WAIT_QUEUE_INIT((name).queue), NULL}
+#define MUTEX_INIT(name)                                                                           \
+    {                                                                                              \
+        0, WAIT_QUEUE_INIT((name).queue), NULL                                                     \
+    }
 
 void mutex_init(struct mutex *mutex);
 void mutex_lock(struct mutex *mutex) VL_ACQUIRE(mutex);
@@ -105,7 +111,6 @@ VL_MUST_CHECK enum vl_status mutex_lock_interruptible(struct mutex *mutex);
 /** wait_on_mutex() - as a condition variable: queue, release @mutex, sleep, take it again (always).
  * The caller re-checks its condition. Returns: as wait_sleep(). */
 VL_MUST_CHECK enum vl_status wait_on_mutex(struct wait_queue *queue, struct mutex *mutex,
-                                           unsigned how, uint64_t deadline_ns)
-    VL_REQUIRES(mutex);
+                                           unsigned how, uint64_t deadline_ns) VL_REQUIRES(mutex);
 
 #endif
