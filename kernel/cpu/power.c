@@ -34,6 +34,10 @@ _Noreturn void machine_poweroff(void)
                      (uint16_t)((unsigned)acpi->sleep_type_b << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
         }
     }
+    /* QEMU leaves a little after the write. */
+    for (unsigned i = 0; i < 10000000; i++) {
+        vl_host_cpu_relax();
+    }
     printk(VL_LOG_ERROR, "power: off did not work; halted");
     machine_halt();
 }
