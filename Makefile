@@ -71,7 +71,8 @@ $(B)/kernel/%.S.o: kernel/%.S
 	$(SAY)
 	$(Q)$(CC) $(INCLUDES) $(DEFINES) -DVL_KERNEL -D__ASSEMBLER__ -g -MMD -MP -c $< -o $@
 $(B)/vellum.elf: $(KERNEL_OBJ) kernel/kernel.ld
-	tools/link_kernel "$(CC)" $@ kernel/kernel.ld $(KERNEL_OBJ)
+	$(SAY)
+	$(Q)tools/link_kernel "$(CC)" $@ kernel/kernel.ld $(KERNEL_OBJ)
 
 # ------------------------------------------------- hosted: the simulated machine and its tests
 ifeq ($(SAN),address)
