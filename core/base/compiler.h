@@ -20,10 +20,6 @@
 #define VLI_PREFETCH(p)    __builtin_prefetch(p)
 #define VLI_PREFETCHW(p)   __builtin_prefetch((p), 1)
 #define VLI_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
-/* memset() and memcpy() without a header that freestanding C lacks. */
-#define vli_bytes_set(to, value, count) ((void)__builtin_memset((to), (value), (count)))
-#define vli_bytes_copy(to, from, count) ((void)__builtin_memcpy((to), (from), (count)))
-#define vli_bytes_compare(a, b, count)  __builtin_memcmp((a), (b), (count))
 
 /* The struct of type @type whose @member stands at @ptr. */
 #define vli_container_of(ptr, type, member)                                                        \

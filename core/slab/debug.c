@@ -11,6 +11,7 @@
  */
 #include "core/slab/slab.h"
 #include "core/base/log.h"
+#include "core/base/memory.h"
 
 #ifdef VL_DEBUG
 
@@ -66,9 +67,9 @@ void vli_debug_unit_init(const struct vl_cache *cache, uintptr_t unit)
     uintptr_t object = unit + cache->shift;
     struct vli_slab_mark *mark = mark_of(unit);
 
-    vli_bytes_set((void *)unit, RED_BYTE, cache->unit_bytes);
+    memset((void *)unit, RED_BYTE, cache->unit_bytes);
     if (cache->constructor == NULL) {
-        vli_bytes_set((void *)object, POISON, cache->object_bytes);
+        memset((void *)object, POISON, cache->object_bytes);
     }
     *mark = (struct vli_slab_mark){.state = MARK_FREE, .red = RED_HEAD};
 }
@@ -129,7 +130,7 @@ void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who)
     mark->who = who;
     mark->cpu = vl_host_cpu_id();
     if (cache->constructor == NULL) {
-        vli_bytes_set(object, POISON, cache->object_bytes);
+        memset(object, POISON, cache->object_bytes);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/bits.h"
 #include "core/base/event.h"
 #include "core/base/log.h"
+#include "core/base/memory.h"
 
 /* From a unit to its object in kmalloc's caches: nothing, but in debug builds. */
 static VLI_ALWAYS_INLINE uint32_t class_shift(size_t class)
@@ -38,7 +39,7 @@ static VLI_NOINLINE void *alloc_slow(size_t index, uintptr_t unit, vl_how_t how,
     vli_debug_alloc(cache, unit, who);
     object = (void *)(unit + cache->shift);
     if ((how & VL_ZEROED) != 0) {
-        vli_bytes_set(object, 0, cache->object_bytes);
+        memset(object, 0, cache->object_bytes);
     }
     return object;
 }
