@@ -16,9 +16,6 @@
 
 static struct vl_cache *object_cache;
 
-/** vli_object_init() - the caches. vl_init() only. */
-VL_MUST_CHECK enum vl_status vli_object_init(void);
-
 enum vl_status vli_object_init(void)
 {
     const struct vl_cache_spec spec = {.name = "object", .size = sizeof(struct vl_object)};

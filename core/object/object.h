@@ -33,6 +33,9 @@ struct vl_object {
     void *owner;
 };
 
+/** vli_object_init() - the caches. vl_init() only. */
+VL_MUST_CHECK enum vl_status vli_object_init(void);
+
 /** vli_object_create_shared() - anonymous shared memory of @size bytes, one reference. May sleep.
  * VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_object_create_shared(uint64_t size, struct vl_object **out);

@@ -13,13 +13,12 @@
 #include "core/base/percpu.h"
 #include "core/base/rank.h"
 #include "core/frame/frame.h"
+#include "core/object/object.h"
+#include "core/rmap/rmap.h"
+#include "core/slab/slab.h"
 #include "core/table/table.h"
 
-/* What of the upper floors is not linked is not started. */
-VLI_WEAK enum vl_status vli_slab_init(void);
-VLI_WEAK void vli_slab_drain(void);
-VLI_WEAK enum vl_status vli_rmap_init(void);
-VLI_WEAK enum vl_status vli_object_init(void);
+/* When space/ is not linked, it is not started. */
 VLI_WEAK enum vl_status vli_space_init(void);
 
 static void percpu_init(unsigned count)
@@ -63,13 +62,8 @@ void vl_cpu_online(unsigned cpu)
 
 void vl_drain_all(void)
 {
-    void (*const drain[])(void) = {vli_slab_drain, vli_frame_drain};
-
     vli_rank_assert_none();
     (void)vli_table_drain();
-    for (size_t i = 0; i < VLI_COUNT_OF(drain); i++) {
-        if (drain[i] != NULL) {
-            drain[i]();
-        }
-    }
+    vli_slab_drain();
+    vli_frame_drain();
 }
