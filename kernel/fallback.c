@@ -3,40 +3,10 @@
  * starts without them.
  */
 #include <vellum/vellum.h>
-#include "core/base/bits.h"
 #include "core/base/compiler.h"
 #include "kernel/cpu/cpu.h"
 #include "kernel/cpu/trap.h"
 #include "kernel/lib/panic.h"
-
-struct vl_cache {
-    size_t size;
-};
-
-VLI_WEAK enum vl_status vl_cache_create(const struct vl_cache_spec *spec, struct vl_cache **out)
-{
-    static struct vl_cache caches[32];
-    static unsigned used;
-
-    caches[used].size = spec->size;
-    *out = &caches[used++];
-    return VL_OK;
-}
-
-VLI_WEAK void *vl_cache_alloc(struct vl_cache *cache, vl_how_t how)
-{
-    struct vl_pfn pfn;
-    unsigned order = vli_log2_ceil((cache->size + VL_PAGE_MASK) >> VL_PAGE_SHIFT);
-
-    return vl_frame_alloc(order, how, &pfn) == VL_OK ? vl_frame_to_virt(pfn) : NULL;
-}
-
-VLI_WEAK void vl_cache_free(struct vl_cache *cache, void *object)
-{
-    unsigned order = vli_log2_ceil((cache->size + VL_PAGE_MASK) >> VL_PAGE_SHIFT);
-
-    vl_frame_free((struct vl_pfn){(uint32_t)(((uintptr_t)object - DIRECT_MAP_BASE) >> 12)}, order);
-}
 
 VLI_WEAK void vl_space_switch(struct vl_space *space)
 {

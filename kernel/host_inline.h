@@ -13,6 +13,8 @@
 #define DIRECT_MAP_BASE 0xffff800000000000ull
 #define VL_HOST_PHYS_LINEAR 1 /* one offset for all of it */
 
+#define VL_HOST_PHYS_LINEAR 1
+
 static inline void *vl_host_phys_to_virt(struct vl_pa pa)
 {
     return (void *)(uintptr_t)(pa.a + DIRECT_MAP_BASE);

@@ -148,7 +148,6 @@ static void init_machine(uint64_t start_info_pa)
     apic_init();
     tables_init_idt();
     smp_prepare();
-    threads_boot();
     cpu_features_enable();
     fpu_init();
     clock_init();
@@ -160,6 +159,7 @@ static void init_machine(uint64_t start_info_pa)
 _Noreturn void boot_main(uint64_t start_info_pa)
 {
     smp_boot_cpu();
+    threads_boot(cpu_of(0));
     serial_early_init();
     init_machine(start_info_pa);
     host_init_early();

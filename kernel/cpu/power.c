@@ -6,9 +6,11 @@
 #include "kernel/cpu/io.h"
 #include "kernel/cpu/smp.h"
 #include "kernel/lib/printk.h"
+#include "kernel/sched/timer.h"
 
 #define SLEEP_ENABLE     (1u << 13)
 #define SLEEP_TYPE_SHIFT 10u
+#define OFF_WAIT_NS      1000000000u
 #define KEYBOARD_STATUS  0x64u
 #define KEYBOARD_RESET   0xfeu
 
@@ -34,8 +36,8 @@ _Noreturn void machine_poweroff(void)
                      (uint16_t)((unsigned)acpi->sleep_type_b << SLEEP_TYPE_SHIFT | SLEEP_ENABLE));
         }
     }
-    /* QEMU leaves a little after the write. */
-    for (unsigned i = 0; i < 10000000; i++) {
+    /* The machine may take a moment. */
+    for (uint64_t until = clock_ns() + OFF_WAIT_NS; clock_ns() < until;) {
         vl_host_cpu_relax();
     }
     printk(VL_LOG_ERROR, "power: off did not work; halted");

@@ -6,8 +6,8 @@
  * tables that also maps that page, arrives in smp_cpu_entry() on its own stack, and from then on
  * uses the kernel's root. One CPU starts at a time.
  *
- * Calls to all: one at a time, serialised by a mutex-like word; every CPU runs the function in its
- * interrupt and counts itself off.
+ * Calls of functions: one at a time, serialised by a word; every CPU that is meant runs the
+ * function in its interrupt and counts itself off.
  */
 #include "kernel/cpu/smp.h"
 #include <vellum/vellum.h>
@@ -61,6 +61,13 @@ unsigned smp_known_count(void)
     return known_count;
 }
 
+/* Debug builds of the core keep the ranks of locks there, even before vl_init(), which sets the
+ * same word. */
+static void prepare_core_area(struct cpu *cpu)
+{
+    *(void **)(void *)cpu->core_area = cpu->core_area;
+}
+
 void smp_boot_cpu(void)
 {
     static struct cpu first;
@@ -68,6 +75,7 @@ void smp_boot_cpu(void)
     cpus[0] = &first;
     first.self = &first;
     first.preempt = PREEMPT_NO_RESCHED;
+    prepare_core_area(&first);
     msr_write(MSR_GS_BASE, (uint64_t)(uintptr_t)&first);
 }
 
@@ -80,6 +88,7 @@ static void make_cpu(unsigned id, uint32_t apic)
     cpu->apic_id = apic;
     cpu->preempt = PREEMPT_NO_RESCHED;
     ist_stacks[id] = boot_alloc(IST_PAGES);
+    prepare_core_area(cpu);
     cpus[id] = cpu;
 }
 
@@ -187,7 +196,7 @@ void smp_start_others(void)
 /* ------------------------------------------------------------------------------- interrupting */
 
 static struct {
-    void (*function)(void *arg);
+    void (*function)(void *arg, unsigned cpu);
     void *arg;
     _Atomic uint32_t left;
     _Atomic uint32_t busy;
@@ -196,13 +205,19 @@ static struct {
 static void call_interrupt(void *arg)
 {
     (void)arg;
-    call.function(call.arg);
+    call.function(call.arg, vl_host_cpu_id());
     /* Release: what the function did is seen by the caller's acquire. */
     atomic_fetch_sub_explicit(&call.left, 1, memory_order_release);
 }
 
-void smp_call_others(void (*function)(void *arg), void *arg)
+static bool is_member(const struct vl_cpumask *mask, unsigned cpu)
 {
+    return (mask->word[cpu / 64] >> (cpu % 64) & 1) != 0;
+}
+
+void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu), void *arg)
+{
+    unsigned long flags;
     unsigned self;
 
     vl_host_preempt_off();
@@ -210,15 +225,25 @@ void smp_call_others(void (*function)(void *arg), void *arg)
     while (atomic_exchange_explicit(&call.busy, 1, memory_order_acquire) != 0) {
         vl_host_cpu_relax(); /* interrupts are on: this CPU answers the other's call meanwhile */
     }
-    call.function = function;
+    call.function = fn;
     call.arg = arg;
-    atomic_store_explicit(&call.left, cpu_count() - 1, memory_order_release);
+    /* One for this loop, so that it cannot become 0 before all are asked. */
+    atomic_store_explicit(&call.left, 1, memory_order_release);
     for (unsigned id = 0; id < cpu_count(); id++) {
-        if (id != self) {
+        if (id != self && is_member(mask, id)) {
+            atomic_fetch_add_explicit(&call.left, 1, memory_order_release);
             apic_send(cpus[id]->apic_id, VECTOR_CALL);
         }
     }
-    while (atomic_load_explicit(&call.left, memory_order_acquire) != 0) {
+    flags = vl_host_irq_save();
+    /* For itself, and for those that the tables name and that do not run. */
+    for (unsigned id = 0; id < known_count; id++) {
+        if (is_member(mask, id) && (id == self || id >= cpu_count())) {
+            fn(arg, id);
+        }
+    }
+    vl_host_irq_restore(flags);
+    while (atomic_load_explicit(&call.left, memory_order_acquire) != 1) {
         vl_host_cpu_relax();
     }
     atomic_store_explicit(&call.busy, 0, memory_order_release);

@@ -29,12 +29,6 @@ void smp_start_others(void);
 /** smp_resched() - make CPU @id look at its run queue. Context: any. */
 void smp_resched(unsigned id);
 
-/**
- * smp_call_others() - run @function(@arg) in an interrupt on every other running CPU and return
- * when all have. Context: thread, interrupts on, no spin lock held.
- */
-void smp_call_others(void (*function)(void *arg), void *arg);
-
 /** smp_stop_others() - stop all other CPUs by NMI, for good. Context: any. */
 void smp_stop_others(void);
 /** smp_is_stopping() - did somebody call smp_stop_others()? */

@@ -16,7 +16,7 @@
 #include "core/base/bits.h"
 #include "core/base/spinlock.h"
 #include "kernel/cpu/paging.h"
-#include "kernel/cpu/smp.h"
+#include "kernel/lib/mem.h"
 #include "kernel/sched/lock.h"
 #include "kernel/sched/thread.h"
 
@@ -144,23 +144,26 @@ void stack_free(uintptr_t top)
     vli_spin_unlock_irq(&lock, KRANK_STACKS, flags);
 }
 
-static void flush_everything(void *arg)
+static void flush_everything(void *arg, unsigned cpu)
 {
     (void)arg;
+    (void)cpu;
     paging_flush_global();
 }
 
 void stacks_drain(void)
 {
+    struct vl_cpumask all;
     uintptr_t top;
+
+    memset(&all, 0xff, sizeof(all));
 
     /* One at a time: the list's links are in the stacks themselves. */
     while ((top = take_kept()) != 0) {
         struct vl_pfn frames[STACK_PAGES];
 
         unmap(top - KERNEL_STACK_BYTES, STACK_PAGES, frames);
-        paging_flush_global();
-        smp_call_others(flush_everything, NULL);
+        vl_host_cpu_call(&all, flush_everything, NULL);
         vl_frame_free_bulk(frames, STACK_PAGES);
         give_slot((unsigned)((top - (uintptr_t)KERNEL_STACK_BASE) / SLOT_BYTES - 1));
     }

@@ -36,10 +36,8 @@ void *thread_fpu_area(struct thread *thread)
     return (char *)thread + AREA_OFFSET;
 }
 
-void threads_boot(void)
+void threads_boot(struct cpu *cpu)
 {
-    struct cpu *cpu = cpu_this();
-
     strlcpy(boot_thread.name, "idle", sizeof(boot_thread.name));
     boot_thread.stack_top = (uintptr_t)boot_stack_top;
     boot_thread.fpu_cpu = UINT32_MAX;
@@ -261,8 +259,7 @@ void thread_signal(struct thread *thread)
 void thread_kill_mark(struct thread *thread)
 {
     /* Atomic, since the thread itself may be changing its other flags right now. */
-    atomic_fetch_or_explicit((_Atomic uint32_t *)&thread->vl.flags, VL_THREAD_KILLED,
-                             memory_order_relaxed);
+    atomic_fetch_or_explicit(&thread->vl.flags, VL_THREAD_KILLED, memory_order_relaxed);
     thread_signal(thread);
     thread_wake_stopped(thread);
 }

@@ -6,9 +6,9 @@
 
 #include "kernel/sched/thread.h"
 
-/** threads_boot() - the running code becomes the first CPU's idle thread. Context: once, as soon as
- * %gs works. */
-void threads_boot(void);
+/** threads_boot() - the running code becomes the idle thread of @cpu, the first. Context: once,
+ * first thing. */
+void threads_boot(struct cpu *cpu);
 
 /** thread_fpu_area() - the room for FPU state behind the struct. */
 void *thread_fpu_area(struct thread *thread);
