@@ -21,16 +21,17 @@ def is_linux(kernel):
     return os.path.basename(kernel).startswith('vmlinuz')
 
 
-def qemu_command(kernel, image, smp=2, mem='256M', append='', icount=False, kvm=False):
+def qemu_command(kernel, image, smp=2, mem='256M', append='', icount=False, kvm=False,
+                 cpu='max,-erms,-fsrm'):
     """The command line of a guest without its serial line."""
     words = [QEMU, '-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none',
              '-m', mem, '-kernel', kernel, '-initrd', image]
     if kvm:
         words += ['-accel', 'kvm', '-cpu', 'host', '-smp', str(smp)]
     elif icount:
-        words += ['-icount', 'shift=0,sleep=off', '-smp', '1', '-cpu', 'max,-erms,-fsrm']
+        words += ['-icount', 'shift=0,sleep=off', '-smp', '1', '-cpu', cpu]
     else:
-        words += ['-accel', 'tcg,thread=multi', '-cpu', 'max,-erms,-fsrm', '-smp', str(smp)]
+        words += ['-accel', 'tcg,thread=multi', '-cpu', cpu, '-smp', str(smp)]
     parts = [APPEND, APPEND_LINUX if is_linux(kernel) else '', append]
     return words + ['-append', ' '.join(p for p in parts if p)]
 

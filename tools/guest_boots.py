@@ -187,6 +187,50 @@ def boot_log(kernel):
     return None
 
 
+# What vellum.crash= does, and what must then be said.
+CRASHES = [(1, r'Kernel panic: asked for.*crash\+0x.*first_thread\+0x'),
+           (2, r'Kernel panic: page fault in the kernel: write at dead0000.*crash\+0x'),
+           (3, r'Kernel panic: double fault.*overflow_stack\+0x'),
+           (4, r'Kernel panic: page fault in the kernel: write at ffffffff8.*crash\+0x'),
+           (5, r'Kernel panic: page fault in the kernel: execution at ffffffff8')]
+
+
+def boot_crash(kernel):
+    """A panic, a wild write, a stack overflow, a write to code, execution of data: each ends in a
+    report that names functions, and QEMU ends by the restart."""
+    if guest.is_linux(kernel):
+        return None
+    make_image('echo not reached\n')
+    for number, wanted in CRASHES:
+        with guest.Guest(kernel, IMAGE, append='quiet vellum.crash=%d' % number) as machine:
+            good = machine.wait_end(BOOT_SECONDS)
+            if not good or not re.search(wanted, machine.text, re.S) \
+                    or 'not reached' in machine.text:
+                return 'vellum.crash=%d:\n%s' % (number, tail(machine.text))
+    return None
+
+
+# CPUs, memory, model; and protections that the boot log must name.
+MACHINES = [(1, '24M', 'qemu64', 'protections: nx wp;'),
+            (2, '64M', 'max', 'protections: nx wp smep smap umip;'),
+            (3, '5G', 'max,-erms,-fsrm', 'protections: nx wp smep smap umip;')]
+
+
+def boot_machines(kernel):
+    """Small and large memory, old and new CPUs; all kernel mappings are walked: none is writable
+    and executable."""
+    if guest.is_linux(kernel):
+        return None
+    make_image('echo the task runs\n')
+    for smp, mem, model, wanted in MACHINES:
+        with guest.Guest(kernel, IMAGE, smp=smp, mem=mem, cpu=model) as machine:
+            good = machine.wait_end(BOOT_SECONDS)
+            if not good or wanted not in machine.text or 'the task runs' not in machine.text \
+                    or 'none writable and executable' not in machine.text:
+                return '-smp %d -m %s -cpu %s:\n%s' % (smp, mem, model, tail(machine.text))
+    return None
+
+
 def boot_reboot(kernel):
     """reboot ends QEMU under -no-reboot; init= after rdinit= and odd options do no harm."""
     make_image('echo the task runs\nsync\nreboot -f\n')
@@ -208,7 +252,8 @@ def boot_many(kernel):
     return None
 
 
-BOOTS = [('tty', boot_tty), ('corrupt images', boot_corrupt), ('panic', boot_panic),
+BOOTS = [('crash', boot_crash), ('machines', boot_machines),
+         ('tty', boot_tty), ('corrupt images', boot_corrupt), ('panic', boot_panic),
          ('boot log', boot_log), ('reboot', boot_reboot), ('nine CPUs', boot_many)]
 
 
