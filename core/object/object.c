@@ -216,8 +216,7 @@ enum vl_status vl_object_truncate(struct vl_object *object, uint64_t size)
 
 enum vl_status vl_object_punch(struct vl_object *object, uint64_t start, uint64_t end)
 {
-    if ((start & VL_PAGE_MASK) != 0 || (end & VL_PAGE_MASK) != 0 || start > end ||
-        end > SIZE_END) {
+    if ((start & VL_PAGE_MASK) != 0 || (end & VL_PAGE_MASK) != 0 || start > end || end > SIZE_END) {
         return VL_EINVAL;
     }
     vli_rw_write_lock(&object->lock);

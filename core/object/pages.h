@@ -37,7 +37,8 @@ struct vl_frame *vli_pages_find(const struct vli_pages *pages, uint64_t index);
 /** vli_pages_find_run() - the frames at @first … @first + @count - 1, NULL for holes. */
 void vli_pages_find_run(const struct vli_pages *pages, uint64_t first, unsigned count,
                         struct vl_frame **out);
-/** vli_pages_next() - the first frame at or after *@index and below @end, and its index; or NULL. */
+/** vli_pages_next() - the first frame at or after *@index and below @end, and its index; or NULL.
+ */
 struct vl_frame *vli_pages_next(const struct vli_pages *pages, uint64_t *index, uint64_t end);
 /** vli_pages_insert() - put @frame at @index. Uses @reserve's nodes first.
  * Returns: VL_OK; VL_EEXIST; VL_ENOMEM (nothing changed that can be seen). */

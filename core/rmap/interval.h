@@ -19,8 +19,7 @@ void vli_interval_insert(struct vli_tree *tree, struct vli_interval *it, uint64_
 /** vli_interval_remove() - take it out. */
 void vli_interval_remove(struct vli_tree *tree, struct vli_interval *it);
 /** vli_interval_first() - the first range that overlaps @first … @last, or NULL. Cost: O(log n). */
-struct vli_interval *vli_interval_first(const struct vli_tree *tree, uint64_t first,
-                                        uint64_t last);
+struct vli_interval *vli_interval_first(const struct vli_tree *tree, uint64_t first, uint64_t last);
 /** vli_interval_next() - the next one after @it that overlaps. Cost: O(log n). */
 struct vli_interval *vli_interval_next(struct vli_interval *it, uint64_t first, uint64_t last);
 /** vli_interval_validate() - order and summaries; panics. Returns the number of ranges. */

@@ -66,8 +66,7 @@ bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rma
  * vli_rmap_area_can_merge() has agreed. Cannot fail. */
 void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone);
 /** vli_rmap_area_resize() - change start, end and first_index of an area. Cannot fail. */
-void vli_rmap_area_resize(struct vli_rmap_area *area, vl_va start, vl_va end,
-                          uint64_t first_index);
+void vli_rmap_area_resize(struct vli_rmap_area *area, vl_va start, vl_va end, uint64_t first_index);
 /** vli_rmap_area_unlink() - the area is going; no entry maps anything through it. */
 void vli_rmap_area_unlink(struct vli_rmap_area *area);
 /** vli_rmap_move_begin() - keep walks out while entries move from @area to its clone. */
@@ -106,8 +105,8 @@ typedef bool vli_rmap_visit_fn(void *ctx, struct vl_frame *frame, struct vli_rma
  * @object: rmap part of the frame's object, NULL for an anonymous frame.
  * Locks: takes rmap's own for reading (may sleep), then each leaf page's lock.
  */
-void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object,
-                   vli_rmap_visit_fn *visit, void *ctx);
+void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object, vli_rmap_visit_fn *visit,
+                   void *ctx);
 
 /** A part of an area that maps the asked range of its object. No leaf page is locked. */
 typedef void vli_rmap_range_fn(void *ctx, struct vli_rmap_area *area, vl_va start, vl_va end);

@@ -163,7 +163,7 @@ bool vli_table_lock(struct vli_table *table, vl_va va, struct vli_table_slot *ou
     return true;
 }
 
-enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t how,
+enum vl_status vli_table_find_alloc(struct vli_table *table, vl_va va, vl_how_t how,
                                     struct vli_table_slot *out)
 {
     uint64_t link;
@@ -173,8 +173,20 @@ enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t 
     if (VLI_UNLIKELY(link == 0)) {
         return VL_ENOMEM;
     }
-    lock_leaf(link, va, VLI_RANK_TABLE, out);
+    out->page = vli_frame_of(vli_pte_pfn(link));
+    out->entry = &vli_table_entries(link)[vli_table_index(va, 0)];
     return VL_OK;
+}
+
+enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t how,
+                                    struct vli_table_slot *out)
+{
+    enum vl_status status = vli_table_find_alloc(table, va, how, out);
+
+    if (status == VL_OK) {
+        vli_table_relock(out);
+    }
+    return status;
 }
 
 uint64_t vli_table_peek(struct vli_table *table, vl_va va)

@@ -83,6 +83,17 @@ VL_MUST_CHECK bool vli_table_lock(struct vli_table *table, vl_va va, struct vli_
 VL_MUST_CHECK enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t how,
                                                   struct vli_table_slot *out);
 
+/** vli_table_find_alloc() - vli_table_lock_alloc() without taking the lock: a fault looks at the entry
+ * and prepares a frame before it calls vli_table_relock(). VL_OK or VL_ENOMEM. */
+VL_MUST_CHECK enum vl_status vli_table_find_alloc(struct vli_table *table, vl_va va, vl_how_t how,
+                                                  struct vli_table_slot *out);
+/** vli_table_relock() - take the lock of a slot found before; the caller has kept table pages alive
+ * since then. The entry may have changed. */
+static inline void vli_table_relock(struct vli_table_slot *slot) VL_NO_LOCK_CHECK
+{
+    vli_spin_lock(vli_table_page_lock(slot->page), VLI_RANK_TABLE);
+}
+
 /** vli_table_unlock() - ends either. */
 static inline void vli_table_unlock(struct vli_table_slot *slot) VL_NO_LOCK_CHECK
 {

@@ -398,8 +398,7 @@ enum vl_status vli_rmap_area_clone(struct vli_rmap_area *fresh, struct vli_rmap_
 }
 
 /* Change a range whose links are locked. */
-static void area_set_range(struct vli_rmap_area *area, vl_va start, vl_va end,
-                           uint64_t first_index)
+static void area_set_range(struct vli_rmap_area *area, vl_va start, vl_va end, uint64_t first_index)
 {
     if (area->object != NULL) {
         vli_interval_remove(&area->object->areas, &area->in_object);
@@ -636,8 +635,7 @@ static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
 }
 
 /* The area hangs on nothing yet. Returns whether @anon and @chain were used. */
-static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon,
-                         struct chain *chain)
+static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon, struct chain *chain)
 {
     bool is_used = false;
 
@@ -732,8 +730,8 @@ static void walk_anon(struct vl_frame *frame, vli_rmap_visit_fn *visit, void *ct
     anon_put(anon);
 }
 
-void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object,
-                   vli_rmap_visit_fn *visit, void *ctx)
+void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object, vli_rmap_visit_fn *visit,
+                   void *ctx)
 {
     uint64_t index = vli_frame_index(frame);
     struct vli_interval *it;

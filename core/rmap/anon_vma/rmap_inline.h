@@ -59,8 +59,7 @@ static inline void vli_rmap_anon_new(struct vl_frame *frame, struct vli_rmap_are
 
 /** vli_rmap_anon_reuse() - the last sharer writes: the page becomes this area's alone. An area
  * without an anon_vma of its own leaves it to the ancestor, whose walk finds the area too. */
-static inline void vli_rmap_anon_reuse(struct vl_frame *frame, struct vli_rmap_area *area,
-                                       vl_va va)
+static inline void vli_rmap_anon_reuse(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va)
 {
     struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_acquire);
 
@@ -82,8 +81,8 @@ static inline void vli_rmap_dup(struct vl_frame *frame, struct vli_rmap_area *ar
 }
 
 /** vli_rmap_unmap() - one entry less. Returns the mappings left. */
-static inline uint32_t vli_rmap_unmap(struct vl_frame *frame, struct vli_rmap_area *area,
-                                      vl_va va, struct vli_table_slot *slot)
+static inline uint32_t vli_rmap_unmap(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va,
+                                      struct vli_table_slot *slot)
 {
     (void)area;
     (void)va;

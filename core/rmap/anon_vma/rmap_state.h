@@ -28,8 +28,8 @@ struct vli_rmap_area {
     uint64_t first_index;         /* (O, G) */
     struct vli_rmap_space *space; /* constant */
     struct vli_rmap_object *object;
-    struct vli_interval in_object;        /* (O) */
-    struct vli_list chains;               /* (P) ancestors first, its own last */
+    struct vli_interval in_object;       /* (O) */
+    struct vli_list chains;              /* (P) ancestors first, its own last */
     _Atomic(struct vli_anon_vma *) anon; /* (P) names the pages that it makes; NULL: none yet */
     struct vli_spinlock prepare_lock;
 };

@@ -1,0 +1,364 @@
+/*
+ * remap.c - grow, shrink or move what is mapped, as Linux's mremap().
+ *
+ * A move makes a second area on the same anon_vmas and object, with the same page indices, carries
+ * the entries over, and unmaps the old range. Table pages of the new range are made before the
+ * first entry moves, so that the move itself cannot fail. While entries are on their way walks of
+ * the reverse map are kept out: a page that left its old place is at its new one for whoever comes
+ * later. As in Linux, what lay at a fixed new address is gone even when the move fails afterwards.
+ */
+#include "core/space/area.h"
+#include "core/base/bits.h"
+
+#define REMAP_MAY_MOVE   1u
+#define REMAP_FIXED      2u
+#define REMAP_DONT_UNMAP 4u
+/* Entries carried over at once. */
+#define MOVE_BATCH 64u
+
+struct remapping {
+    struct vl_space *space;
+    vl_va old_va;
+    size_t old_len;
+    size_t new_len;
+    uint32_t flags;
+    vl_va new_va;
+    struct vli_area *area;  /* where old_va is */
+    struct vli_area *moved; /* for the new range; NULL once used */
+    struct vli_area *fresh; /* for a split; NULL once used */
+    struct vli_list dead;
+};
+
+static enum vl_status arguments_check(struct remapping *remap)
+{
+    uint32_t flags = remap->flags;
+    vl_va end;
+
+    if ((flags & ~(REMAP_MAY_MOVE | REMAP_FIXED | REMAP_DONT_UNMAP)) != 0 ||
+        ((flags & (REMAP_FIXED | REMAP_DONT_UNMAP)) != 0 && (flags & REMAP_MAY_MOVE) == 0) ||
+        vli_range_check(remap->old_va, remap->old_len, &end) != VL_OK || remap->new_len == 0 ||
+        remap->new_len > VL_USER_END) {
+        return VL_EINVAL;
+    }
+    remap->old_len = end - remap->old_va;
+    remap->new_len = (size_t)vli_round_up(remap->new_len, VL_PAGE_SIZE);
+    if ((flags & REMAP_DONT_UNMAP) != 0 && remap->old_len != remap->new_len) {
+        return VL_EINVAL;
+    }
+    if ((flags & REMAP_FIXED) != 0) {
+        if (vli_range_check(remap->new_va, remap->new_len, &end) != VL_OK ||
+            (remap->new_va < remap->old_va + remap->old_len && remap->old_va < end)) {
+            return VL_EINVAL;
+        }
+        if (remap->new_va < VL_USER_MIN) {
+            return VL_EPERM;
+        }
+    }
+    return VL_OK;
+}
+
+/* Unmap a range on the way; its areas go to dead. */
+static enum vl_status unmap_part(struct remapping *remap, vl_va start, vl_va end)
+{
+    struct vli_list dead;
+    enum vl_status status = vli_unmap_prepare(remap->space, start, end, &remap->fresh);
+
+    if (status == VL_OK) {
+        vli_list_init(&dead);
+        vli_unmap_commit(remap->space, start, end, &dead);
+        vli_list_splice(&dead, &remap->dead);
+    }
+    return status;
+}
+
+/* May the range grow, and is the area such that it can? */
+static enum vl_status growth_check(struct remapping *remap)
+{
+    bool keeps_old = (remap->flags & REMAP_DONT_UNMAP) != 0;
+    uint64_t old_pages = keeps_old ? 0 : remap->old_len >> VL_PAGE_SHIFT;
+    uint64_t new_pages = remap->new_len >> VL_PAGE_SHIFT;
+    uint64_t more = new_pages > old_pages ? new_pages - old_pages : 0;
+    uint64_t index = vli_area_index(remap->area, remap->old_va);
+
+    if (remap->old_len == 0 && !vli_area_is_shared(remap->area)) {
+        return VL_EINVAL;
+    }
+    if (remap->old_len > remap->area->rmap.end - remap->old_va) {
+        return VL_EFAULT;
+    }
+    if (remap->area->object != NULL && index + new_pages > VLI_PAGES_INDEX_END) {
+        return VL_EINVAL;
+    }
+    if (!vli_space_fits(remap->space, more,
+                        vli_attributes_are_data(remap->area->attributes) ? more : 0)) {
+        return VL_ENOMEM;
+    }
+    return VL_OK;
+}
+
+/* The table pages that the entries of the old range need at the new one. */
+static enum vl_status tables_make(struct remapping *remap)
+{
+    vl_va end = remap->old_va + remap->old_len;
+    struct vli_table_slot slot;
+    vl_va va = remap->old_va;
+    vl_va stop;
+    vl_va to;
+
+    while (vli_table_next(&remap->space->table, &va, end, &slot)) {
+        vli_table_unlock(&slot);
+        stop = vli_table_leaf_end(va, end);
+        while (va < stop) {
+            to = remap->new_va + (va - remap->old_va);
+            if (vli_table_find_alloc(&remap->space->table, to, VL_ATOMIC, &slot) != VL_OK) {
+                return VL_EAGAIN;
+            }
+            va += vli_table_leaf_end(to, to + (stop - va)) - to;
+        }
+    }
+    return VL_OK;
+}
+
+static bool one_span(void *ctx, struct vli_table_span *out)
+{
+    struct vli_table_span *span = ctx;
+
+    *out = *span;
+    span->start = span->end;
+    return out->start < out->end;
+}
+
+/* The new range is not used after all: its table pages go. */
+static void tables_drop(struct remapping *remap)
+{
+    struct vli_table_span span = {remap->new_va, remap->new_va + remap->new_len, 0, VL_USER_END};
+    struct vli_area *next = vli_area_find(remap->space, remap->new_va);
+    struct vli_area *prev;
+    struct vli_gather gather;
+
+    if (next != NULL) {
+        prev = vli_area_prev(remap->space, next);
+        span.ceiling = next->rmap.start;
+    } else {
+        prev = vli_list_last(&remap->space->list, struct vli_area, link);
+    }
+    span.floor = prev != NULL ? prev->rmap.end : 0;
+    vli_gather_begin(&gather, &remap->space->table, false);
+    vli_table_free_spans(&gather, one_span, &span);
+    vli_gather_end(&gather);
+}
+
+/* Empties up to MOVE_BATCH entries of one leaf page from @va on. Returns how many were looked at.
+ */
+static size_t lift(struct remapping *remap, struct vli_gather *gather, vl_va va,
+                   struct vli_table_slot *slot, uint64_t *values)
+{
+    vl_va stop = vli_table_leaf_end(va, remap->old_va + remap->old_len);
+    size_t count = (stop - va) >> VL_PAGE_SHIFT;
+
+    count = count < MOVE_BATCH ? count : MOVE_BATCH;
+    for (size_t i = 0; i < count; i++, slot->entry++) {
+        values[i] = vli_entry_clear(gather, slot, va + (i << VL_PAGE_SHIFT));
+    }
+    return count;
+}
+
+/* Puts lifted entries down from @va on. */
+static void put_down(struct remapping *remap, vl_va va, const uint64_t *values, size_t count)
+{
+    struct vli_table_slot slot;
+    enum vl_status status;
+
+    for (size_t i = 0; i < count; i++, va += VL_PAGE_SIZE) {
+        if (values[i] != 0) {
+            status = vli_table_lock_alloc(&remap->space->table, va, VL_ATOMIC, &slot);
+            VL_ASSERT(status == VL_OK); /* the table page is there: tables_make() */
+            vli_entry_set(&slot, va, values[i]);
+            vli_table_unlock(&slot);
+        }
+    }
+}
+
+static void entries_move(struct remapping *remap, struct vli_area *to)
+{
+    uint64_t values[MOVE_BATCH];
+    struct vli_table_slot slot;
+    struct vli_gather gather;
+    vl_va va = remap->old_va;
+    size_t count;
+
+    VL_ASSERT(to->rmap.start == remap->new_va);
+    vli_gather_begin(&gather, &remap->space->table, false);
+    vli_rmap_move_begin(&remap->area->rmap);
+    while (vli_table_next(&remap->space->table, &va, remap->old_va + remap->old_len, &slot)) {
+        count = lift(remap, &gather, va, &slot, values);
+        vli_table_unlock(&slot);
+        put_down(remap, remap->new_va + (va - remap->old_va), values, count);
+        va += count << VL_PAGE_SHIFT;
+    }
+    vli_rmap_move_end(&remap->area->rmap);
+    vli_gather_end(&gather);
+}
+
+/* The place is free: make the new area, or say VL_EAGAIN with nothing changed. */
+static enum vl_status area_make(struct remapping *remap)
+{
+    struct vli_area *area = remap->area;
+    uint64_t index = vli_area_index(area, remap->old_va);
+
+    /* Nothing names an index yet: the usual one lets it merge with its new neighbours. */
+    if (area->object == NULL && !vli_rmap_area_has_anon(&area->rmap)) {
+        index = remap->new_va >> VL_PAGE_SHIFT;
+    }
+    vli_area_set(remap->moved, remap->space, remap->new_va, remap->new_va + remap->new_len, index,
+                 area->attributes, area->object);
+    if (vli_rmap_area_clone(&remap->moved->rmap, &area->rmap, VL_ATOMIC) != VL_OK) {
+        return VL_EAGAIN;
+    }
+    if (tables_make(remap) != VL_OK) {
+        vli_rmap_area_unlink(&remap->moved->rmap);
+        tables_drop(remap);
+        return VL_EAGAIN;
+    }
+    if (area->object != NULL) {
+        vl_object_get(area->object);
+    }
+    vli_area_insert(remap->space, remap->moved);
+    return VL_OK;
+}
+
+static enum vl_status move(struct remapping *remap)
+{
+    vl_va old_end = remap->old_va + remap->old_len;
+    bool keeps_old = (remap->flags & REMAP_DONT_UNMAP) != 0 || remap->old_len == 0;
+    struct vli_area *to;
+    enum vl_status status;
+
+    /* The new area, what a split leaves, and one to spare, as Linux has it. */
+    if (remap->space->area_count >= VLI_AREAS_MAX - 3) {
+        return VL_ENOMEM;
+    }
+    if ((remap->flags & REMAP_FIXED) != 0) {
+        status = unmap_part(remap, remap->new_va, remap->new_va + remap->new_len);
+        if (status != VL_OK) {
+            return status;
+        }
+        remap->area = vli_area_find(remap->space, remap->old_va);
+    } else if (vli_space_find_place(remap->space, remap->new_len, &remap->new_va) != VL_OK) {
+        return VL_ENOMEM;
+    }
+    if (!keeps_old) {
+        status = vli_unmap_prepare(remap->space, remap->old_va, old_end, &remap->fresh);
+        if (status != VL_OK) {
+            return status;
+        }
+    }
+    status = area_make(remap);
+    if (status != VL_OK) {
+        vli_area_merge_range(remap->space, remap->old_va, old_end, &remap->dead);
+        return status;
+    }
+    to = remap->moved;
+    remap->moved = NULL;
+    if (remap->old_len != 0) {
+        entries_move(remap, to);
+    }
+    if (!keeps_old) {
+        status = unmap_part(remap, remap->old_va, old_end);
+        VL_ASSERT(status == VL_OK); /* the split was made before */
+    }
+    vli_area_merge_range(remap->space, remap->new_va, remap->new_va + remap->new_len, &remap->dead);
+    return VL_OK;
+}
+
+/* Shrink to the new length where it is. */
+static enum vl_status shrink(struct remapping *remap)
+{
+    enum vl_status status =
+        unmap_part(remap, remap->old_va + remap->new_len, remap->old_va + remap->old_len);
+
+    if (status == VL_OK) {
+        remap->old_len = remap->new_len;
+        /* The unmapping may have split the area. */
+        remap->area = vli_area_find(remap->space, remap->old_va);
+    }
+    return status;
+}
+
+static bool try_grow_in_place(struct remapping *remap)
+{
+    struct vli_area *area = remap->area;
+    vl_va end = area->rmap.end;
+    size_t more = remap->new_len - remap->old_len;
+
+    if (remap->old_va + remap->old_len != end || !vli_range_is_free(remap->space, end, more)) {
+        return false;
+    }
+    vli_area_resize(remap->space, area, area->rmap.start, end + more);
+    vli_area_merge_next(remap->space, area, &remap->dead);
+    return true;
+}
+
+static enum vl_status remap_locked(struct remapping *remap)
+{
+    bool must_move = (remap->flags & (REMAP_FIXED | REMAP_DONT_UNMAP)) != 0;
+    enum vl_status status;
+
+    remap->area = vli_area_find(remap->space, remap->old_va);
+    if (remap->area == NULL || remap->area->rmap.start > remap->old_va) {
+        return VL_EFAULT;
+    }
+    if (remap->old_len > remap->new_len) {
+        status = shrink(remap);
+        if (status != VL_OK || !must_move) {
+            return status;
+        }
+    }
+    status = growth_check(remap);
+    if (status != VL_OK) {
+        return status;
+    }
+    if (!must_move && remap->old_len != 0 &&
+        (remap->old_len == remap->new_len || try_grow_in_place(remap))) {
+        return VL_OK;
+    }
+    return (remap->flags & REMAP_MAY_MOVE) != 0 ? move(remap) : VL_ENOMEM;
+}
+
+enum vl_status vl_space_remap(struct vl_space *space, vl_va old_va, size_t old_len, size_t new_len,
+                              uint32_t flags, vl_va new_va, vl_va *out_va)
+{
+    struct remapping remap = {.space = space,
+                              .old_va = old_va,
+                              .old_len = old_len,
+                              .new_len = new_len,
+                              .flags = flags,
+                              .new_va = (flags & REMAP_FIXED) != 0 ? new_va : old_va};
+    enum vl_status status = arguments_check(&remap);
+    bool has_moved = false;
+
+    if (status != VL_OK) {
+        return status;
+    }
+    vli_list_init(&remap.dead);
+    for (unsigned i = 0; i < VLI_TRIES_MAX; i++) {
+        status = VL_EAGAIN;
+        remap.moved = remap.moved != NULL ? remap.moved : vli_area_alloc(VL_WAIT);
+        if (remap.moved != NULL) {
+            vli_rw_write_lock(&space->lock);
+            status = remap_locked(&remap);
+            has_moved = remap.moved == NULL;
+            vli_rw_write_unlock(&space->lock);
+        }
+        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+            break;
+        }
+    }
+    vli_area_free(remap.moved);
+    vli_area_free(remap.fresh);
+    vli_area_free_dead(&remap.dead);
+    if (status == VL_OK) {
+        *out_va = has_moved ? remap.new_va : old_va;
+    }
+    return status == VL_EAGAIN ? VL_ENOMEM : status;
+}
