@@ -39,11 +39,11 @@ def qemu_command(kernel, image, smp=2, mem='256M', append='', icount=False, kvm=
 class Guest:
     """A running guest. `text` is all that its console has printed."""
 
-    def __init__(self, kernel, image, show=None, **settings):
+    def __init__(self, kernel, image, show=None, extra=(), **settings):
         ours, theirs = socket.socketpair()
         words = qemu_command(kernel, image, **settings)
         words += ['-chardev', 'socket,id=serial,fd=%d' % theirs.fileno(),
-                  '-serial', 'chardev:serial']
+                  '-serial', 'chardev:serial'] + list(extra)
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.errors,
                                         stderr=self.errors, pass_fds=[theirs.fileno()])

@@ -74,6 +74,7 @@ int main(int count, char **words)
     must(vl_space_create(&space), "space");
     sim_space_switch(space);
     round_of_touch(space);
+    zero_ns();
     for (uint64_t i = 0; i < repeats; i++) {
         uint64_t zero = zero_ns();
         struct vli_frame_work before = work_now();
