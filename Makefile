@@ -137,8 +137,8 @@ build/guest/bench/%: bench/guest/%.c $(wildcard bench/guest/*.h)
 	musl-gcc $(GUEST_FLAGS) $< -o $@
 
 # Every bench/sim/NAME.c is one program on the simulated machine, without VL_EVENTS and at -O2.
-BENCH_FLAGS = $(COMMON) -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
-BENCH_CORE_OBJ := $(CORE_SRC:%.c=$(B)/bench-core/%.o) $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c))
+BENCH_FLAGS = $(COMMON) -DVL_BUDDY='"$(BUDDY)"' -DVL_SIM -DVL_HOST_INLINE='"machine/sim/host_inline.h"' -pthread
+BENCH_CORE_OBJ := $(patsubst %.c,$(B)/bench-core/%.o,$(wildcard machine/sim/*.c)) $(CORE_SRC:%.c=$(B)/bench-core/%.o)
 BENCH_BIN      := $(patsubst bench/sim/%.c,$(B)/bench/%,$(wildcard bench/sim/*.c))
 $(B)/bench-core/machine/%.o: machine/%.c
 	@mkdir -p $(@D)
@@ -152,7 +152,10 @@ $(B)/bench/%.o: bench/sim/%.c
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(BENCH_FLAGS) -D_GNU_SOURCE -c $< -o $@
-$(B)/bench/%: $(B)/bench/%.o $(BENCH_CORE_OBJ)
+$(B)/libbench.a: $(BENCH_CORE_OBJ)
+	$(SAY)
+	$(Q)ar rcs $@.new $^ && mv $@.new $@
+$(B)/bench/%: $(B)/bench/%.o $(B)/libbench.a
 	$(SAY)
 	$(Q)$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 

@@ -1,152 +1,53 @@
 /*
- * buddy.c - the buddy algorithm (Knowlton 1965; Knuth, TAOCP vol. 1, 2.5), for all BUDDY
- * strategies.
+ * buddy.c - the buddy algorithm on many blocks at once, for all BUDDY strategies; one block at a
+ * time is buddy_one.h.
  *
- * Lists are doubly linked by frame numbers through the heads' descriptors, last in first out. A
- * taker splits the smallest block that is large enough, found by one bit scan over the orders that
- * have any.
- *
- * Giving back works on many blocks at once, order by order: all of one order are looked at, those
- * that can be joined become the input of the next order, the others go into their list. This is
- * what makes freeing in random order bearable: the descriptors that a step will touch are known a
- * few steps ahead and are prefetched, where block by block each would be waited for. Two that stand
- * side by side in the input and are buddies are joined without a look at any descriptor: frames
- * freed in sequence cost little more than the writes of their numbers.
+ * Giving back works order by order: all blocks of one order are looked at, those that can be joined
+ * become the input of the next order, the others go into their list. This is what makes freeing in
+ * random order bearable: the descriptors that a step will touch are known a few steps ahead and are
+ * prefetched, where block by block each would be waited for.
  */
-#include "core/frame/buddy.h"
-#include "buddy_mark.h"
+#include "core/frame/buddy_one.h"
 
 /* How many blocks ahead list neighbours are fetched. */
-#define AHEAD 6u
+#define AHEAD 8u
 
-static inline struct vl_frame *frame_at(uint32_t pfn)
-{
-    return &vli_frames[pfn];
-}
-
-static inline void add_blocks(struct vli_zone *zone, unsigned order, uint32_t change)
-{
-    uint32_t blocks = atomic_load_explicit(&zone->blocks[order], memory_order_relaxed);
-
-    atomic_store_explicit(&zone->blocks[order], blocks + change, memory_order_relaxed);
-}
-
-static inline void add_free(struct vli_zone *zone, uint64_t change)
-{
-    uint64_t free = atomic_load_explicit(&zone->free, memory_order_relaxed);
-
-    atomic_store_explicit(&zone->free, free + change, memory_order_relaxed);
-}
-
-static inline void list_insert(struct vli_zone *zone, uint32_t pfn, unsigned order)
-{
-    struct vl_frame *frame = frame_at(pfn);
-    uint32_t first = zone->list[order];
-
-    frame->next = first;
-    frame->prev = VLI_FRAME_LINK_NONE;
-    if (first != VLI_FRAME_LINK_NONE) {
-        frame_at(first)->prev = pfn;
-    }
-    zone->list[order] = pfn;
-    zone->nonempty |= 1u << order;
-    zone->work.inserts++;
-    add_blocks(zone, order, 1);
-}
-
-static inline void list_remove(struct vli_zone *zone, uint32_t pfn, unsigned order)
-{
-    const struct vl_frame *frame = frame_at(pfn);
-    uint32_t next = frame->next;
-    uint32_t prev = frame->prev;
-
-    if (next != VLI_FRAME_LINK_NONE) {
-        frame_at(next)->prev = prev;
-    }
-    if (prev != VLI_FRAME_LINK_NONE) {
-        frame_at(prev)->next = next;
-    } else {
-        zone->list[order] = next;
-        if (next == VLI_FRAME_LINK_NONE) {
-            zone->nonempty &= ~(1u << order);
-        }
-    }
-    zone->work.removes++;
-    add_blocks(zone, order, UINT32_MAX);
-}
-
-/* Takes the first block of a list that has one. */
-static inline uint32_t pop(struct vli_zone *zone, unsigned order)
-{
-    uint32_t pfn = zone->list[order];
-
-    list_remove(zone, pfn, order);
-    vli_mark_leave(zone, pfn, order);
-    return pfn;
-}
-
-/* Gives the upper parts of a block of order @have back to the lists until @order is left. */
-static inline void split(struct vli_zone *zone, uint32_t pfn, unsigned have, unsigned order)
-{
-    zone->work.splits += have - order;
-    while (have > order) {
-        have--;
-        list_insert(zone, pfn + (1u << have), have);
-        vli_mark_enter(zone, pfn + (1u << have), have);
-    }
-}
-
-uint32_t vli_buddy_take(struct vli_zone *zone, unsigned order)
-{
-    uint32_t candidates = zone->nonempty >> order;
-    uint32_t pfn;
-    unsigned have;
-
-    if (candidates == 0) {
-        return VLI_FRAME_LINK_NONE;
-    }
-    have = order + vli_bit_lowest(candidates);
-    pfn = pop(zone, have);
-    split(zone, pfn, have, order);
-    add_free(zone, 0 - (1ull << order));
-    return pfn;
-}
-
-size_t vli_buddy_take_singles(struct vli_zone *zone, size_t count, uint32_t *out)
+size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, uint32_t *out)
 {
     size_t had = 0;
 
-    while (had < count && zone->nonempty != 0) {
-        unsigned order = vli_bit_lowest(zone->nonempty);
-        unsigned most = vli_bit_highest(count - had);
-        uint32_t pfn = pop(zone, order);
-        size_t frames;
+    while (had < count && zone->nonempty >> order != 0) {
+        unsigned have = order + vli_bit_lowest(zone->nonempty >> order);
+        unsigned most = order + vli_bit_highest(count - had);
+        uint32_t pfn = vli_list_pop(zone, have);
+        size_t parts;
 
-        if (order > most) {
-            split(zone, pfn, order, most);
-            order = most;
+        if (have > most) {
+            vli_block_split(zone, pfn, have, most);
+            have = most;
         }
-        frames = (size_t)1 << order;
-        for (size_t i = 0; i < frames; i++) {
-            out[had + i] = pfn + (uint32_t)i;
+        parts = (size_t)1 << (have - order);
+        for (size_t i = 0; i < parts; i++) {
+            out[had + i] = pfn + (uint32_t)(i << order);
         }
-        had += frames;
+        zone->work.takes++;
+        had += parts;
     }
-    add_free(zone, 0 - (uint64_t)had);
+    vli_zone_add_free(zone, 0 - ((uint64_t)had << order));
     return had;
 }
 
 /* Fetches what a join of @pfn would write: the neighbours of its buddy in the list. */
 static inline void prefetch_neighbours(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    const struct vl_frame *buddy = frame_at(pfn ^ 1u << order);
+    const struct vl_frame *buddy = vli_frame_at(pfn ^ 1u << order);
 
     if (vli_mark_may_join(zone, pfn, order)) {
         if (buddy->next != VLI_FRAME_LINK_NONE) {
-            VLI_PREFETCHW(frame_at(buddy->next));
+            VLI_PREFETCHW(vli_frame_at(buddy->next));
         }
         if (buddy->prev != VLI_FRAME_LINK_NONE) {
-            VLI_PREFETCHW(frame_at(buddy->prev));
+            VLI_PREFETCHW(vli_frame_at(buddy->prev));
         }
     }
 }
@@ -156,43 +57,41 @@ static size_t give_order(struct vli_zone *zone, uint32_t *pfns, size_t count, un
 {
     uint32_t bit = 1u << order;
     size_t out = 0;
-    size_t i = 0;
 
-    while (i < count) {
+    for (size_t i = 0; i < count && i < AHEAD && count > 1; i++) {
+        prefetch_neighbours(zone, pfns[i], order);
+    }
+    for (size_t i = 0; i < count; i++) {
         uint32_t pfn = pfns[i];
 
-        if (i + 1 < count && pfns[i + 1] == (pfn ^ bit)) {
-            i += 2;
-        } else {
-            if (i + AHEAD < count) {
-                prefetch_neighbours(zone, pfns[i + AHEAD], order);
-            }
-            i++;
-            zone->work.lookups++;
-            if (!vli_mark_try_join(zone, pfn, order)) {
-                list_insert(zone, pfn, order);
-                vli_mark_settle(zone, pfn, order);
-                continue;
-            }
-            list_remove(zone, pfn ^ bit, order);
-            vli_mark_joined(zone, pfn ^ bit, order);
+        if (i + AHEAD < count) {
+            prefetch_neighbours(zone, pfns[i + AHEAD], order);
         }
+        if (!vli_mark_try_join(zone, pfn, order)) {
+            vli_list_insert(zone, pfn, order);
+            vli_mark_settle(zone, pfn, order);
+            continue;
+        }
+        vli_list_remove(zone, pfn ^ bit, order);
+        vli_mark_joined(zone, pfn ^ bit, order);
         pfn &= ~bit;
         pfns[out++] = pfn;
-        VLI_PREFETCHW(frame_at(pfn ^ bit << 1));
+        VLI_PREFETCHW(vli_frame_at(pfn ^ bit << 1));
     }
+    zone->work.lookups += count;
     zone->work.merges += out;
     return out;
 }
 
 void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
 {
-    add_free(zone, (uint64_t)count << order);
+    vli_zone_add_free(zone, (uint64_t)count << order);
+    zone->work.gives += count;
     for (; order < VL_ORDER_MAX && count > 0; order++) {
         count = give_order(zone, pfns, count, order);
     }
     for (size_t i = 0; i < count; i++) {
-        list_insert(zone, pfns[i], VL_ORDER_MAX);
+        vli_list_insert(zone, pfns[i], VL_ORDER_MAX);
         vli_mark_enter(zone, pfns[i], VL_ORDER_MAX);
     }
 }
@@ -225,7 +124,7 @@ void vli_buddy_init(struct vli_zone *zone, void *memory)
     zone->nonempty = 0;
     for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {
         zone->list[order] = VLI_FRAME_LINK_NONE;
-        atomic_store_explicit(&zone->blocks[order], 0, memory_order_relaxed);
+        zone->blocks[order] = 0;
         if (VLI_MARK_BITMAP && order < VL_ORDER_MAX) {
             zone->bits[order] = bits;
             for (size_t i = 0; i < words_of(zone, order); i++) {
@@ -237,7 +136,7 @@ void vli_buddy_init(struct vli_zone *zone, void *memory)
 
 static void validate_block(struct vli_zone *zone, uint32_t pfn, uint32_t prev, unsigned order)
 {
-    const struct vl_frame *head = frame_at(pfn);
+    const struct vl_frame *head = vli_frame_at(pfn);
     uint32_t frames = 1u << order;
 
     VL_ASSERT(pfn % frames == 0);
@@ -246,7 +145,7 @@ static void validate_block(struct vli_zone *zone, uint32_t pfn, uint32_t prev, u
     VL_ASSERT(vli_mark_is_head(zone, pfn, order));
     VL_ASSERT(order == VL_ORDER_MAX || !vli_mark_is_free_pair(zone, pfn, order));
     for (uint32_t i = 0; i < frames; i++) {
-        const struct vl_frame *frame = frame_at(pfn + i);
+        const struct vl_frame *frame = vli_frame_at(pfn + i);
 
         VL_ASSERT(atomic_load_explicit(&frame->refs, memory_order_relaxed) == 1);
         VL_ASSERT(atomic_load_explicit(&frame->mappings, memory_order_relaxed) == 0);
@@ -265,14 +164,14 @@ void vli_buddy_validate(struct vli_zone *zone)
         uint32_t prev = VLI_FRAME_LINK_NONE;
 
         for (uint32_t pfn = zone->list[order]; pfn != VLI_FRAME_LINK_NONE;
-             pfn = frame_at(pfn)->next) {
+             pfn = vli_frame_at(pfn)->next) {
             validate_block(zone, pfn, prev, order);
             prev = pfn;
             blocks++;
             VL_ASSERT((uint64_t)blocks << order <= zone->managed);
         }
         VL_ASSERT((blocks != 0) == ((zone->nonempty >> order & 1u) != 0));
-        VL_ASSERT(blocks == atomic_load_explicit(&zone->blocks[order], memory_order_relaxed));
+        VL_ASSERT(blocks == zone->blocks[order]);
         free += (uint64_t)blocks << order;
     }
     VL_ASSERT(free == atomic_load_explicit(&zone->free, memory_order_relaxed));

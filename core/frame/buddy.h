@@ -2,8 +2,8 @@
  * buddy.h - the contract of the buddy allocator: blocks of 2^k frames, aligned to their size; a
  * block and its buddy (frame number xor 2^k) become one as soon as both are free.
  *
- * The algorithm (buddy.c) is one; how it knows that the buddy is free is the strategy BUDDY, an
- * inline contract in its folder's buddy_mark.h:
+ * The algorithm (buddy_one.h, buddy.c) is one; how it knows that the buddy is free is the strategy
+ * BUDDY, an inline contract in its folder's buddy_mark.h:
  *
  *   vli_mark_enter(zone, pfn, k)   the block came into list k by a split
  *   vli_mark_leave(zone, pfn, k)   the block left list k to be handed out or split
@@ -31,17 +31,11 @@ size_t vli_buddy_bytes(const struct vli_zone *zone);
 void vli_buddy_init(struct vli_zone *zone, void *memory);
 
 /**
- * vli_buddy_take() - a block of @order, split from the smallest that is large enough.
- * Returns: its first frame's number, its flags idle; LINK_NONE when there is none.
- */
-uint32_t vli_buddy_take(struct vli_zone *zone, unsigned order) VL_REQUIRES(&zone->lock);
-
-/**
- * vli_buddy_take_singles() - @count single frames, by whole blocks as far as they fit: small blocks
- * first, so that large ones last. Numbers ascend within a block.
+ * vli_buddy_take_many() - @count blocks of @order, out of whole larger ones as far as they fit:
+ * small ones first, so that large ones last. Numbers ascend within one. Flags are idle.
  * Returns: how many there were.
  */
-size_t vli_buddy_take_singles(struct vli_zone *zone, size_t count, uint32_t *out)
+size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, uint32_t *out)
     VL_REQUIRES(&zone->lock);
 
 /**

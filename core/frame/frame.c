@@ -11,7 +11,7 @@
 
 #define NONE VLI_FRAME_LINK_NONE
 
-/* Bits of a request that leave the stocks out of it: it names a zone. */
+/* Bits of a request that names a zone: the stocks are left out of it. */
 #define HOW_ZONE ((vl_how_t)0xff << VL_ZONE_SHIFT)
 
 struct vl_frame *vli_frames;
@@ -28,149 +28,96 @@ void vli_frame_copy(struct vl_pfn to, struct vl_pfn from)
     vli_arch_copy_page(vli_frame_virt(to), vli_frame_virt(from));
 }
 
-/* ----------------------------------------------------------------------------- stock, one by one
- */
+/* ---------------------------------------------------------------------------------------- get */
 
-static inline uint32_t stock_get0(void)
+/* Takes one from the stock of order 0; interrupts are off. False when it is empty. */
+static inline bool pop0(struct vli_frame_percpu *stock, uint32_t *out)
 {
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
     uint32_t count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
-    uint32_t pfn = NONE;
 
-    if (VLI_LIKELY(count != 0)) {
-        pfn = stock->order0[count - 1];
-        atomic_store_explicit(&stock->count0, count - 1, memory_order_relaxed);
+    if (VLI_UNLIKELY(count == 0)) {
+        return false;
     }
-    vl_host_irq_restore(irq);
-    return pfn;
+    *out = stock->order0[count - 1];
+    atomic_store_explicit(&stock->count0, count - 1, memory_order_relaxed);
+    return true;
 }
 
-static inline uint32_t stock_get9(void)
+static inline bool pop9(struct vli_frame_percpu *stock, uint32_t *out)
 {
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
     uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
+
+    if (VLI_UNLIKELY(count == 0)) {
+        return false;
+    }
+    *out = stock->order9[count - 1];
+    atomic_store_explicit(&stock->count9, count - 1, memory_order_relaxed);
+    return true;
+}
+
+/* Whatever is not order 0 from a stock that has some, as it is. Interrupts are off since @irq. */
+static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long irq)
+{
+    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
     uint32_t pfn = NONE;
 
-    if (VLI_LIKELY(count != 0)) {
-        pfn = stock->order9[count - 1];
-        atomic_store_explicit(&stock->count9, count - 1, memory_order_relaxed);
-    }
-    vl_host_irq_restore(irq);
-    return pfn;
-}
-
-/* False when the stock is full or does not take this frame. */
-static inline bool stock_put0(uint32_t pfn)
-{
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
-    uint32_t count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
-    bool takes = count < stock->limit0 && pfn >= stock->first;
-
-    if (VLI_LIKELY(takes)) {
-        stock->order0[count] = pfn;
-        atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
-    }
-    vl_host_irq_restore(irq);
-    return takes;
-}
-
-static inline bool stock_put9(uint32_t pfn)
-{
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
-    uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
-    bool takes = count < stock->limit9 && pfn >= stock->first;
-
-    if (VLI_LIKELY(takes)) {
-        stock->order9[count] = pfn;
-        atomic_store_explicit(&stock->count9, count + 1, memory_order_relaxed);
-    }
-    vl_host_irq_restore(irq);
-    return takes;
-}
-
-/* Gives the older half of a full stock back and puts @pfn on top; or @pfn straight to its zone. */
-static VLI_NOINLINE void stock_put_slow(uint32_t pfn, unsigned order)
-{
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
-    bool is_large = order != 0;
-    uint32_t *array = is_large ? stock->order9 : stock->order0;
-    _Atomic uint32_t *count = is_large ? &stock->count9 : &stock->count0;
-    uint32_t limit = is_large ? stock->limit9 : stock->limit0;
-    uint32_t have = atomic_load_explicit(count, memory_order_relaxed);
-
-    if (limit == 0 || pfn < stock->first) {
-        vli_zones_give(&pfn, 1, order);
-    } else {
-        if (have >= limit) {
-            uint32_t old = limit / 2;
-
-            vli_zones_give(array, old, order);
-            have -= old;
-            memmove(array, array + old, have * sizeof(array[0]));
-        }
-        array[have] = pfn;
-        atomic_store_explicit(count, have + 1, memory_order_relaxed);
-    }
-    vl_host_irq_restore(irq);
-}
-
-static inline void put(uint32_t pfn, unsigned order)
-{
-    if (VLI_LIKELY(order == 0)) {
-        if (VLI_UNLIKELY(!stock_put0(pfn))) {
-            stock_put_slow(pfn, 0);
-        }
-    } else if (order == VLI_STOCK_ORDER_LARGE) {
-        if (VLI_UNLIKELY(!stock_put9(pfn))) {
-            stock_put_slow(pfn, VLI_STOCK_ORDER_LARGE);
-        }
-    } else {
-        vli_zones_give(&pfn, 1, order);
-    }
-}
-
-static inline uint32_t get(unsigned order, vl_how_t how, uintptr_t place)
-{
-    uint32_t pfn = NONE;
-
-    if (VLI_ALLOC_FAILS()) {
-        return NONE;
-    }
     if (VLI_LIKELY((how & HOW_ZONE) == 0)) {
-        if (VLI_LIKELY(order == 0)) {
-            pfn = stock_get0();
-        } else if (order == VLI_STOCK_ORDER_LARGE) {
-            pfn = stock_get9();
+        if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0) {
+            if (!pop9(stock, &pfn)) {
+                pfn = vli_stock_refill(stock, order);
+            }
+        } else if (order == 0 && stock->limit0 != 0) {
+            if (!pop0(stock, &pfn)) {
+                pfn = vli_stock_refill(stock, order);
+            }
+        } else {
+            pfn = vli_zone_take_quick(order);
         }
     }
+    vl_host_irq_restore(irq);
     if (VLI_UNLIKELY(pfn == NONE)) {
         pfn = vli_frame_get_slow(order, how);
-        if (pfn == NONE) {
-            return NONE;
-        }
     }
-    vli_history_alloc((struct vl_pfn){pfn}, order, place);
-    VLI_EVENT(VL_EVENT_FRAME_ALLOC, pfn, order);
-    if (VLI_UNLIKELY((how & VL_ZEROED) != 0)) {
+    if ((how & VL_ZEROED) != 0 && pfn != NONE) {
         vli_arch_zero_pages(vli_frame_virt((struct vl_pfn){pfn}), (size_t)1 << order);
     }
     return pfn;
 }
 
-/* ------------------------------------------------------------------------------------ one block */
+/* The fast path: order 0, as it is, from the stock. */
+static VLI_ALWAYS_INLINE uint32_t get(unsigned order, vl_how_t how)
+{
+    unsigned long irq = vl_host_irq_save();
+    uint32_t pfn;
+
+    if (VLI_LIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) == 0) &&
+        VLI_LIKELY(pop0(&vli_this_cpu()->frame, &pfn))) {
+        vl_host_irq_restore(irq);
+        return pfn;
+    }
+    return get_any(order, how, irq);
+}
+
+static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
+{
+    vli_history_alloc((struct vl_pfn){pfn}, order, place);
+    VLI_EVENT(VL_EVENT_FRAME_ALLOC, pfn, order);
+}
 
 struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
 {
     uint32_t pfn;
 
     VL_ASSERT_SLOW(order <= VL_ORDER_MAX);
-    pfn = get(order, how, VLI_RETURN_ADDRESS);
-    return VLI_LIKELY(pfn != NONE) ? &vli_frames[pfn] : NULL;
+    if (VLI_ALLOC_FAILS()) {
+        return NULL;
+    }
+    pfn = get(order, how);
+    if (VLI_UNLIKELY(pfn == NONE)) {
+        return NULL;
+    }
+    note_get(pfn, order, VLI_RETURN_ADDRESS);
+    return &vli_frames[pfn];
 }
 
 enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
@@ -180,19 +127,71 @@ enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
     if (VLI_UNLIKELY(order > VL_ORDER_MAX)) {
         return VL_EINVAL;
     }
-    pfn = get(order, how, VLI_RETURN_ADDRESS);
+    if (VLI_ALLOC_FAILS()) {
+        return VL_ENOMEM;
+    }
+    pfn = get(order, how);
     if (VLI_UNLIKELY(pfn == NONE)) {
         return VL_ENOMEM;
     }
+    note_get(pfn, order, VLI_RETURN_ADDRESS);
     out->n = pfn;
     return VL_OK;
 }
 
+/* ---------------------------------------------------------------------------------------- put */
+
+/* Whatever is not order 0 into a stock with room. Interrupts are off since @irq. */
+static VLI_NOINLINE void put_any(uint32_t pfn, unsigned order, unsigned long irq)
+{
+    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
+
+    if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0 && pfn >= stock->first) {
+        uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
+
+        if (VLI_LIKELY(count < stock->limit9)) {
+            stock->order9[count] = pfn;
+            atomic_store_explicit(&stock->count9, count + 1, memory_order_relaxed);
+        } else {
+            vli_stock_put_full(stock, pfn, order);
+        }
+    } else if (order == 0 && stock->limit0 != 0 && pfn >= stock->first) {
+        vli_stock_put_full(stock, pfn, order);
+    } else {
+        vli_zone_give_quick(pfn, order);
+    }
+    vl_host_irq_restore(irq);
+}
+
+/* The fast path: order 0 into a stock with room. */
+static VLI_ALWAYS_INLINE void put(uint32_t pfn, unsigned order)
+{
+    unsigned long irq = vl_host_irq_save();
+
+    if (VLI_LIKELY(order == 0)) {
+        struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
+        uint32_t count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
+
+        if (VLI_LIKELY(count < stock->limit0) && VLI_LIKELY(pfn >= stock->first)) {
+            stock->order0[count] = pfn;
+            atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
+            vl_host_irq_restore(irq);
+            return;
+        }
+    }
+    put_any(pfn, order, irq);
+}
+
+static inline void note_put(struct vl_pfn pfn, unsigned order, uintptr_t place)
+{
+    vli_history_free(pfn, order, place);
+    VLI_EVENT(VL_EVENT_FRAME_FREE, pfn.n, order);
+}
+
 void vl_frame_free(struct vl_pfn pfn, unsigned order)
 {
-    vli_history_free(pfn, order, VLI_RETURN_ADDRESS);
+    note_put(pfn, order, VLI_RETURN_ADDRESS);
     VL_ASSERT_SLOW(vli_frame_type(vli_frame_of(pfn)) == VLI_FRAME_STOCK);
-    VLI_EVENT(VL_EVENT_FRAME_FREE, pfn.n, order);
     put(pfn.n, order);
 }
 
@@ -226,8 +225,7 @@ void vli_frame_put(struct vl_frame *frame, unsigned order)
 {
     struct vl_pfn pfn = vli_frame_pfn(frame);
 
-    vli_history_free(pfn, order, VLI_RETURN_ADDRESS);
-    VLI_EVENT(VL_EVENT_FRAME_FREE, pfn.n, order);
+    note_put(pfn, order, VLI_RETURN_ADDRESS);
     reset(frame, order);
     put(pfn.n, order);
 }
@@ -269,13 +267,14 @@ static bool stock_put_many(const uint32_t *pfns, size_t count)
     return fits;
 }
 
-/* A few go into the stock, one by one if need be; many straight to their zones. */
+/* Into the stock if there is room; or else straight to their zones, unless they are so few that
+ * making room is better. */
 static void put_many(const uint32_t *pfns, size_t count)
 {
     if (stock_put_many(pfns, count)) {
         return;
     }
-    if (count > VLI_STOCK_ORDER0 / 4) {
+    if (count > 16) {
         vli_zones_give(pfns, count, 0);
         return;
     }
@@ -315,8 +314,7 @@ size_t vl_frame_alloc_bulk(size_t count, vl_how_t how, struct vl_pfn *out)
     size_t had = VLI_ALLOC_FAILS() ? 0 : get_many(count, how, &out->n);
 
     for (size_t i = 0; i < had; i++) {
-        vli_history_alloc(out[i], 0, VLI_RETURN_ADDRESS);
-        VLI_EVENT(VL_EVENT_FRAME_ALLOC, out[i].n, 0);
+        note_get(out[i].n, 0, VLI_RETURN_ADDRESS);
         if ((how & VL_ZEROED) != 0) {
             vli_frame_zero(out[i]);
         }
@@ -330,9 +328,8 @@ size_t vl_frame_alloc_bulk(size_t count, vl_how_t how, struct vl_pfn *out)
 void vl_frame_free_bulk(const struct vl_pfn *pfns, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        vli_history_free(pfns[i], 0, VLI_RETURN_ADDRESS);
+        note_put(pfns[i], 0, VLI_RETURN_ADDRESS);
         VL_ASSERT_SLOW(vli_frame_type(vli_frame_of(pfns[i])) == VLI_FRAME_STOCK);
-        VLI_EVENT(VL_EVENT_FRAME_FREE, pfns[i].n, 0);
     }
     if (count > 0) {
         put_many(&pfns->n, count);
@@ -349,8 +346,7 @@ void vli_frame_put_bulk(struct vl_frame *const *frames, size_t count)
         for (size_t i = 0; i < n; i++) {
             struct vl_pfn pfn = vli_frame_pfn(frames[i]);
 
-            vli_history_free(pfn, 0, VLI_RETURN_ADDRESS);
-            VLI_EVENT(VL_EVENT_FRAME_FREE, pfn.n, 0);
+            note_put(pfn, 0, VLI_RETURN_ADDRESS);
             reset(frames[i], 0);
             pfns[i] = pfn.n;
         }

@@ -7,7 +7,7 @@
  * Frames in holes, those that the descriptors themselves fill, and the rounding are RESERVED with 0
  * references; frames of reserved ranges are RESERVED with 1, and can be released.
  */
-#include "core/frame/buddy.h"
+#include "core/frame/buddy_one.h"
 
 #define RANGES_MAX 64u
 #define BLOCK      (1u << VL_ORDER_MAX)
@@ -85,6 +85,7 @@ static enum vl_status make_hulls(void)
             vli_zone_count = ranges[i].zone + 1;
         }
     }
+    vli_zone_top = &vli_zones[vli_zone_count - 1];
     vli_frames_first = first_of(&ranges[0]) & ~(BLOCK - 1);
     vli_frames_end = (end_of(&ranges[range_count - 1]) + BLOCK - 1) & ~(BLOCK - 1);
     hole_bytes = (vli_frames_end - vli_frames_first - frames) * sizeof(struct vl_frame);
@@ -126,6 +127,18 @@ static enum vl_status carve(void)
     return VL_OK;
 }
 
+/* Looks whether other zones' ranges lie inside a zone's hull. */
+static void set_alone(struct vli_zone *zone)
+{
+    zone->is_alone = true;
+    for (size_t i = 0; i < range_count; i++) {
+        if (&vli_zones[ranges[i].zone] != zone && first_of(&ranges[i]) < zone->end &&
+            end_of(&ranges[i]) > zone->start) {
+            zone->is_alone = false;
+        }
+    }
+}
+
 static void set_frames(uint32_t start, uint32_t end, uint32_t flags, uint32_t refs)
 {
     for (uint32_t pfn = start; pfn < end; pfn++) {
@@ -154,6 +167,7 @@ static void place_side_data(void)
     at += vli_history_bytes(frames);
     for (unsigned i = 0; i < vli_zone_count; i++) {
         vli_zones[i].index = i;
+        set_alone(&vli_zones[i]);
         vli_spin_init(&vli_zones[i].lock);
         vli_buddy_init(&vli_zones[i], at);
         at += vli_buddy_bytes(&vli_zones[i]);
@@ -165,16 +179,14 @@ static void give_range(struct vli_zone *zone, uint32_t start, uint32_t end)
 {
     while (start < end) {
         unsigned order = VL_ORDER_MAX;
-        uint32_t pfn;
         unsigned long irq;
 
         while ((end & ((1u << order) - 1)) != 0 || end - start < 1u << order) {
             order--;
         }
         end -= 1u << order;
-        pfn = end;
         irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
-        vli_buddy_give(zone, &pfn, 1, order);
+        vli_buddy_give_one(zone, end, order);
         vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
     }
 }

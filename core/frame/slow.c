@@ -27,30 +27,6 @@ void vl_frame_set_reclaim(size_t (*reclaim)(size_t wanted))
     atomic_store_explicit(&reclaim_fn, reclaim, memory_order_relaxed);
 }
 
-/* Fills this CPU's empty stock and takes one from it. */
-static uint32_t refill(const struct vli_request *request)
-{
-    unsigned long irq = vl_host_irq_save();
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
-    bool is_large = request->order != 0;
-    uint32_t *array = is_large ? stock->order9 : stock->order0;
-    _Atomic uint32_t *count = is_large ? &stock->count9 : &stock->count0;
-    uint32_t want = (is_large ? stock->limit9 : stock->limit0) / 2;
-    uint32_t have = atomic_load_explicit(count, memory_order_relaxed);
-    uint32_t pfn = VLI_FRAME_LINK_NONE;
-
-    if (have == 0) {
-        have = (uint32_t)vli_zones_take(request, want > 0 ? want : 1, array);
-    }
-    if (have > 0) {
-        pfn = array[have - 1];
-        have--;
-    }
-    atomic_store_explicit(count, have, memory_order_relaxed);
-    vl_host_irq_restore(irq);
-    return pfn;
-}
-
 static uint32_t take(struct vli_request *request, enum vli_depth depth)
 {
     uint32_t pfn = VLI_FRAME_LINK_NONE;
@@ -103,9 +79,8 @@ uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
     struct vl_thread *thread = vl_host_thread();
     uint32_t thread_flags =
         thread != NULL ? atomic_load_explicit(&thread->flags, memory_order_relaxed) : 0;
-    bool is_stocked = (order == 0 || order == VLI_STOCK_ORDER_LARGE) && how >> VL_ZONE_SHIFT == 0;
     bool may_sleep = false;
-    uint32_t pfn = is_stocked ? refill(&request) : take(&request, VLI_DEPTH_LOW);
+    uint32_t pfn = take(&request, VLI_DEPTH_LOW);
 
     if (VLI_LIKELY(pfn != VLI_FRAME_LINK_NONE)) {
         return pfn;

@@ -68,6 +68,37 @@ void vli_stock_init(void)
     }
 }
 
+uint32_t vli_stock_refill(struct vli_frame_percpu *stock, unsigned order)
+{
+    struct vli_request request = {order, vli_zone_count - 1, VLI_DEPTH_LOW};
+    bool is_large = order != 0;
+    uint32_t *array = is_large ? stock->order9 : stock->order0;
+    _Atomic uint32_t *count = is_large ? &stock->count9 : &stock->count0;
+    uint32_t had =
+        (uint32_t)vli_zones_take(&request, (is_large ? stock->limit9 : stock->limit0) / 2, array);
+
+    if (had == 0) {
+        return VLI_FRAME_LINK_NONE;
+    }
+    atomic_store_explicit(count, had - 1, memory_order_relaxed);
+    return array[had - 1];
+}
+
+void vli_stock_put_full(struct vli_frame_percpu *stock, uint32_t pfn, unsigned order)
+{
+    bool is_large = order != 0;
+    uint32_t *array = is_large ? stock->order9 : stock->order0;
+    _Atomic uint32_t *count = is_large ? &stock->count9 : &stock->count0;
+    uint32_t have = atomic_load_explicit(count, memory_order_relaxed);
+    uint32_t old = (is_large ? stock->limit9 : stock->limit0) / 2;
+
+    vli_zones_give(array, old, order);
+    have -= old;
+    memmove(array, array + old, have * sizeof(array[0]));
+    array[have] = pfn;
+    atomic_store_explicit(count, have + 1, memory_order_relaxed);
+}
+
 /* Empties a stock; its CPU has interrupts off or does not run. */
 static void drain(struct vli_frame_percpu *stock)
 {

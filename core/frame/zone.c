@@ -5,18 +5,22 @@
  * for those who can use nothing else. A zone may be taken down to a floor that depends on who asks
  * (enum vli_depth); the watermarks are fixed when the zone is made.
  *
- * Blocks that are freed may be of any zone: their descriptors tell. They go back in runs of one
- * zone, each under one taking of its lock; the descriptors are prefetched before that.
+ * Blocks that are freed may be of any zone. They go back many under one taking of a zone's lock.
+ * Frames that were freed in sequence, upward or downward, go back as the large blocks that they
+ * are, without a look at their descriptors.
  */
-#include "core/frame/buddy.h"
-#include "buddy_mark.h"
+#include "core/frame/buddy_one.h"
 
 /* Most blocks given under one taking of a lock: it bounds the time with interrupts off, and the
  * stack. */
 #define CHUNK 256u
 
+/* Blocks that follow each other are given as larger ones from this number on. */
+#define RUN 4u
+
 struct vli_zone vli_zones[VL_ZONES_MAX];
 unsigned vli_zone_count;
+struct vli_zone *vli_zone_top;
 
 /* Free frames that a request must leave in a zone. */
 static uint64_t floor_of(const struct vli_zone *zone, const struct vli_request *request)
@@ -45,24 +49,12 @@ static size_t spare(const struct vli_zone *zone, const struct vli_request *reque
     return free > floor ? (size_t)((free - floor) >> request->order) : 0;
 }
 
-static size_t take_blocks(struct vli_zone *zone, unsigned order, size_t count, uint32_t *out)
-    VL_REQUIRES(&zone->lock)
+/* Writes a block's order into its head, which is about to be handed out. */
+static inline void set_order(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    uint32_t flags = vli_flags_idle(zone->index) | order << VLI_FRAME_ORDER_SHIFT;
-    size_t had = 0;
-
-    while (had < count) {
-        uint32_t pfn = vli_buddy_take(zone, order);
-
-        if (pfn == VLI_FRAME_LINK_NONE) {
-            break;
-        }
-        if (order != 0) {
-            atomic_store_explicit(&vli_frames[pfn].flags, flags, memory_order_relaxed);
-        }
-        out[had++] = pfn;
-    }
-    return had;
+    atomic_store_explicit(&vli_frames[pfn].flags,
+                          vli_flags_idle(zone->index) | order << VLI_FRAME_ORDER_SHIFT,
+                          memory_order_relaxed);
 }
 
 static size_t take_from(struct vli_zone *zone, const struct vli_request *request, size_t count,
@@ -70,17 +62,39 @@ static size_t take_from(struct vli_zone *zone, const struct vli_request *request
 {
     unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
     size_t most = spare(zone, request);
-    size_t had;
+    size_t had = 0;
 
     count = count < most ? count : most;
     zone->work.locks++;
-    if (request->order == 0 && count > 1) {
-        had = vli_buddy_take_singles(zone, count, out);
-    } else {
-        had = take_blocks(zone, request->order, count, out);
+    if (count == 1) {
+        out[0] = vli_buddy_take_one(zone, request->order);
+        had = out[0] != VLI_FRAME_LINK_NONE ? 1 : 0;
+    } else if (count > 1) {
+        had = vli_buddy_take_many(zone, request->order, count, out);
+    }
+    for (size_t i = 0; i < had && request->order != 0; i++) {
+        set_order(zone, out[i], request->order);
     }
     vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
     return had;
+}
+
+uint32_t vli_zone_take_quick(unsigned order)
+{
+    struct vli_zone *zone = vli_zone_top;
+    uint32_t pfn = VLI_FRAME_LINK_NONE;
+
+    vli_zone_lock(zone);
+    zone->work.locks++;
+    if (VLI_LIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) >=
+                   zone->watermark_low + (1u << order))) {
+        pfn = vli_buddy_take_one(zone, order);
+        if (order != 0 && pfn != VLI_FRAME_LINK_NONE) {
+            set_order(zone, pfn, order);
+        }
+    }
+    vli_zone_unlock(zone);
+    return pfn;
 }
 
 size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out)
@@ -96,59 +110,121 @@ size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t 
     return 0;
 }
 
-static void give_chunk(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
+/* A block handed out has its order in its head; one that is given back has none. */
+static inline void set_idle(uint32_t pfn)
 {
-    unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
+    uint32_t flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
 
-    zone->work.locks++;
-    vli_buddy_give(zone, pfns, count, order);
-    vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
+    atomic_store_explicit(&vli_frames[pfn].flags, flags & ~VLI_FRAME_ORDER_MASK,
+                          memory_order_relaxed);
 }
 
-/* Marks a block's head idle again: the order of a block handed out stands in it. */
-static inline void set_idle(uint32_t pfn, unsigned order)
+void vli_zone_give_quick(uint32_t pfn, unsigned order)
 {
-    if (order != 0) {
-        uint32_t flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
+    struct vli_zone *zone = vli_frame_zone(&vli_frames[pfn]);
 
-        atomic_store_explicit(&vli_frames[pfn].flags, flags & ~VLI_FRAME_ORDER_MASK,
-                              memory_order_relaxed);
+    if (order != 0) {
+        set_idle(pfn);
+    }
+    vli_zone_lock(zone);
+    zone->work.locks++;
+    vli_buddy_give_one(zone, pfn, order);
+    vli_zone_unlock(zone);
+}
+
+/* Is the frame of this zone? Most zones' hulls hold no others' frames, and then no descriptor need
+ * be read. */
+static inline bool is_of(const struct vli_zone *zone, uint32_t pfn)
+{
+    if (zone->is_alone) {
+        return pfn >= zone->start && pfn < zone->end;
+    }
+    return vli_frame_zone(&vli_frames[pfn]) == zone;
+}
+
+/* How many blocks from @pfns on follow each other, upward or downward; all of them of @zone. */
+static size_t run_length(const struct vli_zone *zone, const uint32_t *pfns, size_t count,
+                         uint32_t step)
+{
+    uint32_t next = pfns[0] + step;
+    size_t length = 1;
+
+    if (count < 2) {
+        return 1;
+    }
+    if (pfns[1] != next) {
+        step = 0 - step;
+        next = pfns[0] + step;
+    }
+    while (length < count && pfns[length] == next && is_of(zone, next)) {
+        next += step;
+        length++;
+    }
+    return length;
+}
+
+/* Gives the frames [start, end) by the largest blocks that fit. */
+static void give_run(struct vli_zone *zone, uint32_t start, uint32_t end) VL_REQUIRES(&zone->lock)
+{
+    while (start < end) {
+        unsigned order = vli_bit_highest(end - start);
+        unsigned aligned = start == 0 ? VL_ORDER_MAX : vli_bit_lowest(start);
+        uint32_t pfn = start;
+
+        order = order < aligned ? order : aligned;
+        order = order < VL_ORDER_MAX ? order : VL_ORDER_MAX;
+        start += 1u << order;
+        vli_buddy_give_one(zone, pfn, order);
     }
 }
 
-/* The general case: gathers runs of one zone. */
-static void give_many(const uint32_t *pfns, size_t count, unsigned order)
+/* Gives blocks of @zone from @pfns on, at most CHUNK single ones or one run; returns how many. */
+static size_t give_some(struct vli_zone *zone, const uint32_t *pfns, size_t count, unsigned order)
+    VL_REQUIRES(&zone->lock)
 {
     uint32_t chunk[CHUNK];
+    size_t single = 0;
     size_t at = 0;
 
-    for (size_t i = 0; i < count && i < CHUNK; i++) {
-        VLI_PREFETCHW(&vli_frames[pfns[i]]);
-    }
-    while (at < count) {
-        struct vli_zone *zone = vli_frame_zone(&vli_frames[pfns[at]]);
-        size_t n = 0;
+    while (at < count && single < CHUNK && is_of(zone, pfns[at])) {
+        size_t length = run_length(zone, pfns + at, count - at, 1u << order);
 
-        do {
-            if (at + CHUNK < count) {
-                VLI_PREFETCHW(&vli_frames[pfns[at + CHUNK]]);
-            }
-            set_idle(pfns[at], order);
-            chunk[n++] = pfns[at++];
-        } while (at < count && n < CHUNK && vli_frame_zone(&vli_frames[pfns[at]]) == zone);
-        give_chunk(zone, chunk, n, order);
+        if (length >= RUN) {
+            uint32_t first = pfns[at];
+            uint32_t last = pfns[at + length - 1];
+
+            give_run(zone, first < last ? first : last,
+                     (first < last ? last : first) + (1u << order));
+            at += length;
+        } else {
+            VLI_PREFETCHW(&vli_frames[pfns[at]]);
+            chunk[single++] = pfns[at++];
+        }
     }
+    vli_buddy_give(zone, chunk, single, order);
+    return at;
 }
 
 void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
 {
-    if (count == 1) {
-        uint32_t pfn = pfns[0];
+    while (count > 0) {
+        struct vli_zone *zone = vli_frame_zone(&vli_frames[pfns[0]]);
+        size_t most = count < CHUNK ? count : CHUNK;
+        unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
+        size_t given = 1;
 
-        set_idle(pfn, order);
-        give_chunk(vli_frame_zone(&vli_frames[pfn]), &pfn, 1, order);
-    } else {
-        give_many(pfns, count, order);
+        zone->work.locks++;
+        for (size_t i = 0; i < most && order != 0; i++) {
+            set_idle(pfns[i]);
+        }
+        if (most == 1) {
+            vli_buddy_give_one(zone, pfns[0], order);
+        } else {
+            given = give_some(zone, pfns, most, order);
+        }
+        vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
+        pfns += given;
+        count -= given;
     }
 }
 
@@ -196,9 +272,10 @@ bool vli_zone_info(unsigned zone, struct vli_zone_info *out)
         .watermark_high = from->watermark_high,
         .work = from->work,
     };
-    out->work.locked = (from->work.inserts + from->work.removes) * VLI_MARK_LOCKED;
+    /* Each of these moves one block into a list or out of one, and changes its mark. */
+    out->work.locked = (from->work.takes + from->work.gives + from->work.splits) * VLI_MARK_LOCKED;
     for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {
-        out->blocks[order] = atomic_load_explicit(&from->blocks[order], memory_order_relaxed);
+        out->blocks[order] = from->blocks[order];
     }
     vli_spin_unlock_irq(&from->lock, VLI_RANK_ZONE, irq);
     return true;

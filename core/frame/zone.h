@@ -19,21 +19,37 @@
 
 struct vli_zone {
     VLI_ALIGNED(VLI_CACHELINE) struct vli_spinlock lock;
-    uint32_t nonempty;                       /* (Z) bit k: list[k] has a block */
-    uint32_t list[VL_ORDER_COUNT];           /* (Z) first block, or LINK_NONE */
-    _Atomic uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
-    _Atomic uint64_t free;                   /* (Z) frames in all lists */
-    uint64_t *bits[VL_ORDER_COUNT];          /* (Z) BUDDY=bitmap: a bit a pair of buddies */
-    uint32_t start, end;                     /* hull of its ranges */
-    _Atomic uint64_t managed;                /* (Z) frames that were ever handed out or could be */
-    _Atomic uint64_t reserved;               /* (Z) frames of reserved ranges, not released yet */
+    uint32_t nonempty;               /* (Z) bit k: list[k] has a block */
+    uint32_t list[VL_ORDER_COUNT];   /* (Z) first block, or LINK_NONE */
+    uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
+    _Atomic uint64_t free;           /* (Z) frames in all lists */
+    uint64_t *bits[VL_ORDER_COUNT];  /* (Z) BUDDY=bitmap: a bit a pair of buddies */
+    uint32_t start, end;             /* hull of its ranges */
+    _Atomic uint64_t managed;        /* (Z) frames that were ever handed out or could be */
+    _Atomic uint64_t reserved;       /* (Z) frames of reserved ranges, not released yet */
     uint64_t watermark_min, watermark_low, watermark_high;
     struct vli_frame_work work; /* (Z) */
     uint32_t index;
+    bool is_alone; /* no other zone has frames inside the hull */
 };
 
 extern struct vli_zone vli_zones[VL_ZONES_MAX];
-extern unsigned vli_zone_count; /* the highest zone with memory, plus one */
+extern unsigned vli_zone_count;       /* the highest zone with memory, plus one */
+extern struct vli_zone *vli_zone_top; /* that zone */
+
+/** vli_zone_lock() - with interrupts off already. */
+static inline void vli_zone_lock(struct vli_zone *zone) VL_ACQUIRE(&zone->lock) VL_NO_LOCK_CHECK
+{
+    vli_rank_push(VLI_RANK_ZONE);
+    vli_spin_raw_lock(&zone->lock);
+}
+
+/** vli_zone_unlock() - ends vli_zone_lock(); interrupts stay off. */
+static inline void vli_zone_unlock(struct vli_zone *zone) VL_RELEASE(&zone->lock) VL_NO_LOCK_CHECK
+{
+    vli_spin_raw_unlock(&zone->lock);
+    vli_rank_pop(VLI_RANK_ZONE);
+}
 
 /* Flags of a frame of @zone that nobody uses and that heads no free block. */
 static inline uint32_t vli_flags_idle(unsigned zone)
@@ -79,6 +95,13 @@ static inline unsigned vli_zone_highest(vl_how_t how)
  */
 size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out);
 
+/** vli_zone_take_quick() - one block from the highest zone down to its low watermark, or NONE.
+ * Interrupts are off. */
+uint32_t vli_zone_take_quick(unsigned order);
+
+/** vli_zone_give_quick() - one block back to its zone. Interrupts are off. */
+void vli_zone_give_quick(uint32_t pfn, unsigned order);
+
 /** vli_zones_give() - @count blocks of @order, of any zones, back to their lists. */
 void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order);
 
@@ -88,10 +111,19 @@ size_t vli_zones_deficit(unsigned highest);
 /** vli_stock_init() - limits of all CPUs' stocks, from the sizes of the zones. */
 void vli_stock_init(void);
 
+/** vli_stock_refill() - fill this CPU's empty stock of order 0 or 9 from the zones, down to their
+ * low watermarks, and take one from it, or NONE. Interrupts are off. */
+uint32_t vli_stock_refill(struct vli_frame_percpu *stock, unsigned order);
+
+/** vli_stock_put_full() - make room in a full stock of order 0 or 9 and put @pfn on top. Interrupts
+ * are off. */
+void vli_stock_put_full(struct vli_frame_percpu *stock, uint32_t pfn, unsigned order);
+
 /** vli_stock_drain_local() - empty this CPU's stocks. Context: any. */
 void vli_stock_drain_local(void);
 
-/** vli_frame_get_slow() - the stock had none: zones, reclaim, reserves. NONE when there is none. */
+/** vli_frame_get_slow() - the stock had none: zones, reclaim, reserves. NONE when there is none.
+ * Interrupts are as the caller of the API had them. */
 uint32_t vli_frame_get_slow(unsigned order, vl_how_t how);
 
 #endif
