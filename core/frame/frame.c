@@ -84,18 +84,16 @@ static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long
     return pfn;
 }
 
-/* The fast path: order 0, as it is, from the stock. */
-static VLI_ALWAYS_INLINE uint32_t get(unsigned order, vl_how_t how)
+/* The fast path: order 0, as it is, from the stock; interrupts are off since @irq. */
+static VLI_ALWAYS_INLINE bool get_fast(unsigned order, vl_how_t how, unsigned long irq,
+                                       uint32_t *out)
 {
-    unsigned long irq = vl_host_irq_save();
-    uint32_t pfn;
-
     if (VLI_LIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) == 0) &&
-        VLI_LIKELY(pop0(&vli_this_cpu()->frame, &pfn))) {
+        VLI_LIKELY(pop0(&vli_this_cpu()->frame, out))) {
         vl_host_irq_restore(irq);
-        return pfn;
+        return true;
     }
-    return get_any(order, how, irq);
+    return false;
 }
 
 static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
@@ -104,24 +102,53 @@ static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
     VLI_EVENT(VL_EVENT_FRAME_ALLOC, pfn, order);
 }
 
+/* The rest of vli_frame_get(), out of its way. */
+static VLI_NOINLINE struct vl_frame *get_frame_any(unsigned order, vl_how_t how, unsigned long irq,
+                                                   uintptr_t place)
+{
+    uint32_t pfn = get_any(order, how, irq);
+
+    if (pfn == NONE) {
+        return NULL;
+    }
+    note_get(pfn, order, place);
+    return &vli_frames[pfn];
+}
+
 struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
 {
+    unsigned long irq;
     uint32_t pfn;
 
     VL_ASSERT_SLOW(order <= VL_ORDER_MAX);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }
-    pfn = get(order, how);
-    if (VLI_UNLIKELY(pfn == NONE)) {
-        return NULL;
+    irq = vl_host_irq_save();
+    if (VLI_LIKELY(get_fast(order, how, irq, &pfn))) {
+        note_get(pfn, order, VLI_RETURN_ADDRESS);
+        return &vli_frames[pfn];
     }
-    note_get(pfn, order, VLI_RETURN_ADDRESS);
-    return &vli_frames[pfn];
+    return get_frame_any(order, how, irq, VLI_RETURN_ADDRESS);
+}
+
+/* The rest of vl_frame_alloc(). */
+static VLI_NOINLINE enum vl_status alloc_any(unsigned order, vl_how_t how, struct vl_pfn *out,
+                                             unsigned long irq, uintptr_t place)
+{
+    uint32_t pfn = get_any(order, how, irq);
+
+    if (pfn == NONE) {
+        return VL_ENOMEM;
+    }
+    note_get(pfn, order, place);
+    out->n = pfn;
+    return VL_OK;
 }
 
 enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
 {
+    unsigned long irq;
     uint32_t pfn;
 
     if (VLI_UNLIKELY(order > VL_ORDER_MAX)) {
@@ -130,13 +157,13 @@ enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
     if (VLI_ALLOC_FAILS()) {
         return VL_ENOMEM;
     }
-    pfn = get(order, how);
-    if (VLI_UNLIKELY(pfn == NONE)) {
-        return VL_ENOMEM;
+    irq = vl_host_irq_save();
+    if (VLI_LIKELY(get_fast(order, how, irq, &pfn))) {
+        note_get(pfn, order, VLI_RETURN_ADDRESS);
+        out->n = pfn;
+        return VL_OK;
     }
-    note_get(pfn, order, VLI_RETURN_ADDRESS);
-    out->n = pfn;
-    return VL_OK;
+    return alloc_any(order, how, out, irq, VLI_RETURN_ADDRESS);
 }
 
 /* ---------------------------------------------------------------------------------------- put */
@@ -205,29 +232,42 @@ static VLI_NOINLINE void reset_parts(struct vl_frame *frame, unsigned order, uin
     }
 }
 
-/* Leaves the descriptor as its next user expects it. */
-static inline void reset(struct vl_frame *frame, unsigned order)
+/* Leaves a single frame's descriptor as its next user expects it. */
+static inline void reset_single(struct vl_frame *frame)
 {
     uint32_t flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
-    uint32_t zone_bits = flags & VLI_FRAME_ZONE_MASK;
 
     VL_ASSERT_SLOW((flags & VLI_FRAME_BUDDY) == 0);
-    if (order != 0 && (flags & VLI_FRAME_TYPE_MASK) == VLI_FRAME_SLAB) {
-        reset_parts(frame, order, zone_bits);
-    }
-    flags = zone_bits | (uint32_t)VLI_FRAME_STOCK | order << VLI_FRAME_ORDER_SHIFT;
+    flags = (flags & VLI_FRAME_ZONE_MASK) | (uint32_t)VLI_FRAME_STOCK;
     atomic_store_explicit(&frame->flags, flags, memory_order_relaxed);
     atomic_store_explicit(&frame->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&frame->owner, 0, memory_order_relaxed);
 }
 
+/* A block's head keeps its order until the block reaches its zone. */
+static VLI_NOINLINE void put_block(struct vl_frame *frame, unsigned order)
+{
+    uint32_t flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
+    uint32_t zone_bits = flags & VLI_FRAME_ZONE_MASK;
+
+    if ((flags & VLI_FRAME_TYPE_MASK) == VLI_FRAME_SLAB) {
+        reset_parts(frame, order, zone_bits);
+    }
+    reset_single(frame);
+    flags = zone_bits | (uint32_t)VLI_FRAME_STOCK | order << VLI_FRAME_ORDER_SHIFT;
+    atomic_store_explicit(&frame->flags, flags, memory_order_relaxed);
+    put_any(vli_frame_pfn(frame).n, order, vl_host_irq_save());
+}
+
 void vli_frame_put(struct vl_frame *frame, unsigned order)
 {
-    struct vl_pfn pfn = vli_frame_pfn(frame);
-
-    note_put(pfn, order, VLI_RETURN_ADDRESS);
-    reset(frame, order);
-    put(pfn.n, order);
+    note_put(vli_frame_pfn(frame), order, VLI_RETURN_ADDRESS);
+    if (VLI_LIKELY(order == 0)) {
+        reset_single(frame);
+        put(vli_frame_pfn(frame).n, 0);
+    } else {
+        put_block(frame, order);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------- bulk */
@@ -347,7 +387,7 @@ void vli_frame_put_bulk(struct vl_frame *const *frames, size_t count)
             struct vl_pfn pfn = vli_frame_pfn(frames[i]);
 
             note_put(pfn, 0, VLI_RETURN_ADDRESS);
-            reset(frames[i], 0);
+            reset_single(frames[i]);
             pfns[i] = pfn.n;
         }
         put_many(pfns, n);
