@@ -201,8 +201,8 @@ static void print_work(void)
     PER_FRAME(splits);
     PER_FRAME(merges);
     PER_FRAME(lookups);
-    PER_FRAME(takes);
-    PER_FRAME(gives);
+    PER_FRAME(inserts);
+    PER_FRAME(removes);
     PER_FRAME(locks);
     PER_FRAME(locked);
 }
