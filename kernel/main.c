@@ -24,6 +24,7 @@
 #include "kernel/sched/thread_life.h"
 #include "kernel/sched/timer.h"
 #include "kernel/sched/timer_queue.h"
+#include "kernel/selftest.h"
 
 /* The parts above this one: weak, so that the kernel starts without them. */
 VLI_WEAK void dev_init(void)
@@ -117,6 +118,7 @@ static void first_thread(void *arg)
     printk(VL_LOG_INFO, "paging: %zu kernel mappings, none writable and executable",
            paging_check());
     crash(boot_options()->crash);
+    selftest_run();
     set_stock();
     dev_init();
     fs_init();

@@ -231,6 +231,18 @@ def boot_machines(kernel):
     return None
 
 
+def boot_selftest(kernel):
+    """The kernel's own test of threads, sleeping, timers, copies, at two and four CPUs."""
+    if guest.is_linux(kernel):
+        return None
+    make_image('echo the task runs\n')
+    for smp in (2, 4):
+        with guest.Guest(kernel, IMAGE, smp=smp, append='quiet vellum.selftest=1') as machine:
+            if not machine.wait_end(2 * BOOT_SECONDS) or 'selftest: passed' not in machine.text:
+                return '-smp %d:\n%s' % (smp, tail(machine.text))
+    return None
+
+
 def boot_reboot(kernel):
     """reboot ends QEMU under -no-reboot; init= after rdinit= and odd options do no harm."""
     make_image('echo the task runs\nsync\nreboot -f\n')
@@ -252,7 +264,7 @@ def boot_many(kernel):
     return None
 
 
-BOOTS = [('crash', boot_crash), ('machines', boot_machines),
+BOOTS = [('crash', boot_crash), ('machines', boot_machines), ('selftest', boot_selftest),
          ('tty', boot_tty), ('corrupt images', boot_corrupt), ('panic', boot_panic),
          ('boot log', boot_log), ('reboot', boot_reboot), ('nine CPUs', boot_many)]
 

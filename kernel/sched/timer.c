@@ -105,17 +105,20 @@ static bool disarm_locked(struct timer *timer)
 
 void timer_arm(struct timer *timer, uint64_t expires_ns) VL_NO_LOCK_CHECK
 {
-    unsigned long flags;
-    struct timer_queue *queue = lock_of(timer, &flags);
+    unsigned long irq = vl_host_irq_save();
     unsigned self = vl_host_cpu_id();
+    struct timer_queue *queue;
+    unsigned long flags;
 
-    disarm_locked(timer);
-    timer->cpu = self;
-    if (queue != &queues[self]) {
-        vli_spin_raw_unlock(&queue->lock);
-        queue = &queues[self];
-        vli_spin_raw_lock(&queue->lock);
+    /* Until this CPU's queue is both locked and the timer's: others may move it meanwhile. */
+    for (;;) {
+        queue = lock_of(timer, &flags);
         disarm_locked(timer);
+        if (VLI_LIKELY(timer->cpu == self)) {
+            break;
+        }
+        timer->cpu = self;
+        vli_spin_unlock_irq(&queue->lock, KRANK_TIMER, flags);
     }
     timer->expires_ns = expires_ns;
     insert(queue, timer);
@@ -123,6 +126,7 @@ void timer_arm(struct timer *timer, uint64_t expires_ns) VL_NO_LOCK_CHECK
         program(queue);
     }
     vli_spin_unlock_irq(&queue->lock, KRANK_TIMER, flags);
+    vl_host_irq_restore(irq);
 }
 
 bool timer_try_cancel(struct timer *timer) VL_NO_LOCK_CHECK
