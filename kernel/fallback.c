@@ -8,31 +8,6 @@
 #include "kernel/cpu/trap.h"
 #include "kernel/lib/panic.h"
 
-VLI_WEAK void vl_space_switch(struct vl_space *space)
-{
-    (void)space;
-    vl_host_table_switch((struct vl_pa){0});
-}
-
-VLI_WEAK enum vl_status vl_selftest(const char **out_hook)
-{
-    *out_hook = NULL;
-    return VL_OK;
-}
-
-VLI_WEAK void vl_space_tables_set_kernel(struct vl_pa root)
-{
-    (void)root;
-}
-
-VLI_WEAK enum vl_status vl_space_fault(struct vl_space *space, vl_va va, uint32_t access)
-{
-    (void)space;
-    (void)va;
-    (void)access;
-    return VL_EFAULT;
-}
-
 VLI_WEAK void proc_user_fault(struct trap_frame *frame, const struct user_fault *fault)
 {
     panic_frame(frame, "user fault %u at %lx", (unsigned)fault->vector,

@@ -8,8 +8,9 @@
  * TLB shootdown: each CPU has one request, since preemption is off while it waits. It puts a bit
  * for itself into the target's word and interrupts the target if the word was empty. A target that
  * has the root in use flushes; one that runs no thread of that space (lazy) leaves the root
- * altogether, so that it is not interrupted again; one that uses another root has nothing of it in
- * its TLB, since loading CR3 dropped it (no PCIDs are used).
+ * altogether, so that it is not interrupted again; one that uses another root by now has nothing of
+ * it in its TLB, since loading CR3 dropped it (no PCIDs are used). Every CPU of the mask is asked:
+ * its answer also says that it has finished any switch that it was in.
  */
 #include <vellum/vellum.h>
 #include "core/base/assert.h"
@@ -198,19 +199,19 @@ _Static_assert(VL_CPUS_MAX <= 64, "wanted_by is one word");
 
 void vl_host_table_switch(struct vl_pa root)
 {
-    uint64_t pa = root.a != 0 ? root.a : paging_root().a;
+    struct cpu *cpu = cpu_this();
 
-    /* Sequentially consistent, and before CR3: pairs with the fence in vl_host_flush_remote().
-     * Either the flusher sees this CPU, or this CPU's walks see the changed entries. */
-    atomic_store_explicit(&cpu_this()->active_root, pa, memory_order_seq_cst);
-    cr3_write(pa);
+    /* Whoever asked for a space says so afterwards (thread.c, sched.c); the core itself leaves a
+     * space that ends. */
+    cpu->space = NULL;
+    cpu->active_root = root.a;
+    cr3_write(root.a);
 }
 
 static void flush_for(struct cpu *cpu, struct flush_request *request)
 {
-    if (atomic_load_explicit(&cpu->active_root, memory_order_relaxed) == request->root) {
+    if (cpu->active_root == request->root) {
         if (cpu->current->space == NULL) {
-            cpu->space = NULL;
             vl_space_switch(NULL);
         } else {
             vl_tlb_flush_local(request->ranges, request->count);
@@ -242,26 +243,14 @@ static uint32_t count_bits(uint64_t word)
     return count;
 }
 
-static bool uses_root(unsigned cpu, uint64_t root)
-{
-    return atomic_load_explicit(&cpu_of(cpu)->active_root, memory_order_seq_cst) == root;
-}
-
 void vl_host_flush_remote(const struct vl_cpumask *mask, struct vl_pa root,
                           const struct vl_flush_range *ranges, size_t count)
 {
     unsigned self = vl_host_cpu_id();
     struct flush_request *request = &flushers[self].request;
-    uint64_t others = mask->word[0] & ~(1ull << self);
-    uint64_t targets = 0;
+    uint64_t targets = mask->word[0] & ~(1ull << self);
 
     VL_ASSERT_SLOW(cpu_irqs_on() && cpu_preempt_depth() != 0);
-    atomic_thread_fence(memory_order_seq_cst);
-    for (; others != 0; others &= others - 1) {
-        unsigned cpu = vli_bit_lowest(others);
-
-        targets |= cpu < cpu_count() && uses_root(cpu, root.a) ? 1ull << cpu : 0;
-    }
     if (targets == 0) {
         return;
     }

@@ -27,12 +27,12 @@ struct cpu {
     uint32_t id;
     uint32_t irq_depth;
     uint32_t apic_id;
-    struct thread *fpu_owner;     /* whose registers the FPU holds, or NULL */
-    struct thread *user_thread;   /* whose FS and GS bases are loaded */
-    struct thread *previous;      /* during a switch: who was left */
-    struct thread *moving;        /* during a switch: left, and to be put on another CPU */
-    struct vl_space *space;       /* active here, maybe only lazily; NULL: the kernel's root */
-    _Atomic uint64_t active_root; /* page table in CR3 */
+    struct thread *fpu_owner;   /* whose registers the FPU holds, or NULL */
+    struct thread *user_thread; /* whose FS and GS bases are loaded */
+    struct thread *previous;    /* during a switch: who was left */
+    struct thread *moving;      /* during a switch: left, and to be put on another CPU */
+    struct vl_space *space;     /* active here, maybe only lazily; NULL: the kernel's root */
+    uint64_t active_root;       /* page table in CR3 */
     _Atomic uint32_t online;
     uint32_t irq_from_user; /* the interrupt being handled found user code */
     uint32_t tick_armed;    /* the next event of the local timer is a tick */

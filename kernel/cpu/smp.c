@@ -112,7 +112,7 @@ void smp_prepare(void)
 _Noreturn void smp_cpu_entry(struct cpu *cpu)
 {
     cr3_write(paging_root().a);
-    atomic_store_explicit(&cpu->active_root, paging_root().a, memory_order_relaxed);
+    cpu->active_root = paging_root().a;
     tables_init(cpu, ist_stacks[cpu->id]);
     cpu_features_enable();
     apic_enable();

@@ -234,8 +234,8 @@ static struct thread *pick(struct cpu *cpu, struct run_queue *queue)
 static inline void load_user_state(struct cpu *cpu, struct thread *next)
 {
     if (next->space != cpu->space) {
-        cpu->space = next->space;
         vl_space_switch(next->space);
+        cpu->space = next->space;
     }
     if (cpu->user_thread != next) {
         cpu->user_thread = next;

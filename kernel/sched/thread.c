@@ -204,8 +204,8 @@ void thread_use_space(struct vl_space *space)
     cpu = cpu_this();
     thread->space = space;
     if (cpu->space != space) {
-        cpu->space = space;
         vl_space_switch(space);
+        cpu->space = space;
     }
     if (space != NULL && cpu->user_thread != thread) {
         cpu->user_thread = thread;
