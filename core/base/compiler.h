@@ -29,15 +29,16 @@
 
 /* Clang's lock checks; nothing elsewhere. */
 #if defined(__clang__)
-#define VL_CAPABILITY(x)        __attribute__((capability(x)))
-#define VL_REQUIRES(...)        __attribute__((requires_capability(__VA_ARGS__)))
-#define VL_REQUIRES_SHARED(...) __attribute__((requires_shared_capability(__VA_ARGS__)))
-#define VL_ACQUIRE(...)         __attribute__((acquire_capability(__VA_ARGS__)))
-#define VL_ACQUIRE_SHARED(...)  __attribute__((acquire_shared_capability(__VA_ARGS__)))
-#define VL_RELEASE(...)         __attribute__((release_capability(__VA_ARGS__)))
-#define VL_RELEASE_SHARED(...)  __attribute__((release_shared_capability(__VA_ARGS__)))
-#define VL_TRY_ACQUIRE(...)     __attribute__((try_acquire_capability(__VA_ARGS__)))
-#define VL_NO_LOCK_CHECK        __attribute__((no_thread_safety_analysis))
+#define VL_CAPABILITY(x)           __attribute__((capability(x)))
+#define VL_REQUIRES(...)           __attribute__((requires_capability(__VA_ARGS__)))
+#define VL_REQUIRES_SHARED(...)    __attribute__((requires_shared_capability(__VA_ARGS__)))
+#define VL_ACQUIRE(...)            __attribute__((acquire_capability(__VA_ARGS__)))
+#define VL_ACQUIRE_SHARED(...)     __attribute__((acquire_shared_capability(__VA_ARGS__)))
+#define VL_RELEASE(...)            __attribute__((release_capability(__VA_ARGS__)))
+#define VL_RELEASE_SHARED(...)     __attribute__((release_shared_capability(__VA_ARGS__)))
+#define VL_TRY_ACQUIRE(...)        __attribute__((try_acquire_capability(__VA_ARGS__)))
+#define VL_TRY_ACQUIRE_SHARED(...) __attribute__((try_acquire_shared_capability(__VA_ARGS__)))
+#define VL_NO_LOCK_CHECK           __attribute__((no_thread_safety_analysis))
 #else
 #define VL_CAPABILITY(x)
 #define VL_REQUIRES(...)
@@ -47,6 +48,7 @@
 #define VL_RELEASE(...)
 #define VL_RELEASE_SHARED(...)
 #define VL_TRY_ACQUIRE(...)
+#define VL_TRY_ACQUIRE_SHARED(...)
 #define VL_NO_LOCK_CHECK
 #endif
 

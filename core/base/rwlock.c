@@ -150,7 +150,7 @@ void vli_rw_wake_slow(struct vli_rwlock *lock)
     grant(waiter);
 }
 
-bool vli_rw_try_read_lock(struct vli_rwlock *lock)
+bool vli_rw_try_read_lock(struct vli_rwlock *lock) VL_NO_LOCK_CHECK
 {
     uint32_t old = atomic_load_explicit(&lock->state, memory_order_relaxed);
 
@@ -165,7 +165,7 @@ bool vli_rw_try_read_lock(struct vli_rwlock *lock)
     return true;
 }
 
-bool vli_rw_try_write_lock(struct vli_rwlock *lock)
+bool vli_rw_try_write_lock(struct vli_rwlock *lock) VL_NO_LOCK_CHECK
 {
     uint32_t old = 0;
 
@@ -178,7 +178,7 @@ bool vli_rw_try_write_lock(struct vli_rwlock *lock)
     return true;
 }
 
-void vli_rw_downgrade(struct vli_rwlock *lock)
+void vli_rw_downgrade(struct vli_rwlock *lock) VL_NO_LOCK_CHECK
 {
     struct vli_rw_waiter *readers = NULL;
     uint32_t count = 0;
@@ -196,6 +196,19 @@ void vli_rw_downgrade(struct vli_rwlock *lock)
                               memory_order_release);
     queue_unlock(lock);
     grant(readers);
+}
+
+uint32_t vli_rw_waiting(struct vli_rwlock *lock)
+{
+    const struct vli_rw_waiter *waiter;
+    uint32_t count = 0;
+
+    queue_lock(lock);
+    for (waiter = lock->first; waiter != NULL; waiter = waiter->next) {
+        count++;
+    }
+    queue_unlock(lock);
+    return count;
 }
 
 bool vli_rw_is_write_locked(struct vli_rwlock *lock)

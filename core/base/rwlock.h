@@ -102,11 +102,13 @@ static inline void vli_rw_write_unlock(struct vli_rwlock *lock) VL_RELEASE(lock)
 }
 
 /** vli_rw_try_write_lock() - exclusive or not at all; never sleeps, any rank. */
-bool vli_rw_try_write_lock(struct vli_rwlock *lock);
+bool vli_rw_try_write_lock(struct vli_rwlock *lock) VL_TRY_ACQUIRE(true, lock);
 /** vli_rw_try_read_lock() - shared or not at all; never sleeps, any rank. */
-bool vli_rw_try_read_lock(struct vli_rwlock *lock);
+bool vli_rw_try_read_lock(struct vli_rwlock *lock) VL_TRY_ACQUIRE_SHARED(true, lock);
 /** vli_rw_downgrade() - from exclusive to shared without letting a writer in between. */
-void vli_rw_downgrade(struct vli_rwlock *lock);
+void vli_rw_downgrade(struct vli_rwlock *lock) VL_RELEASE(lock) VL_ACQUIRE_SHARED(lock);
+/** vli_rw_waiting() - how many stand in the queue at this moment. */
+uint32_t vli_rw_waiting(struct vli_rwlock *lock);
 /** vli_rw_is_write_locked() - for asserts. */
 bool vli_rw_is_write_locked(struct vli_rwlock *lock);
 /** vli_rw_is_locked() - in either way; for asserts. */

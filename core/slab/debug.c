@@ -93,6 +93,13 @@ void vli_debug_alloc(const struct vl_cache *cache, uintptr_t unit, uintptr_t who
     mark->cpu = vl_host_cpu_id();
 }
 
+void vli_debug_how(vl_how_t how)
+{
+    if ((how & VL_WAIT) != 0) {
+        vli_rank_assert_none();
+    }
+}
+
 void vli_debug_find(const void *object, uintptr_t who)
 {
     uintptr_t address = (uintptr_t)object;

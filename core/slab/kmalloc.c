@@ -28,9 +28,6 @@ static VLI_NOINLINE void *alloc_slow(size_t index, uintptr_t unit, vl_how_t how,
     void *object;
 
     if (unit == 0) {
-        if ((how & VL_WAIT) != 0) {
-            vli_rank_assert_none();
-        }
         unit = vli_slab_alloc_slow(cache, how);
         if (unit == 0) {
             return NULL;
@@ -57,6 +54,7 @@ void *vl_cache_alloc(struct vl_cache *cache, vl_how_t how)
     uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
     uintptr_t unit;
 
+    vli_debug_how(how);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }
@@ -115,6 +113,7 @@ void *vl_kmalloc_class(size_t class, vl_how_t how)
     uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
     uintptr_t unit;
 
+    vli_debug_how(how);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }
@@ -143,6 +142,7 @@ void *vl_kmalloc_any(size_t size, vl_how_t how)
     if (VLI_UNLIKELY(size > VL_KMALLOC_CACHED_MAX)) {
         return large_alloc(size, how);
     }
+    vli_debug_how(how);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }

@@ -224,7 +224,13 @@ void vli_debug_alloc(const struct vl_cache *cache, uintptr_t unit, uintptr_t who
 void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who);
 /** vli_debug_find() - type-check an address from outside; panics when no frame is there. */
 void vli_debug_find(const void *object, uintptr_t who);
+/** vli_debug_how() - panics when @how may wait and a lock is held. */
+void vli_debug_how(vl_how_t how);
 #else
+static inline void vli_debug_how(vl_how_t how)
+{
+    (void)how;
+}
 #define VLI_MARK_HEAD 0u
 #define VLI_MARK_TAIL 0u
 static inline void vli_debug_unit_init(const struct vl_cache *cache, uintptr_t unit)
