@@ -191,6 +191,7 @@ return_to_user:
     swapgs
     iretq
 1:  STORE_PRESERVED
+    movq $-1, TF_ERROR+F(%rsp) /* an error code is no call's number, to be restarted */
     jmp return_full
 
 return_to_kernel_full:
