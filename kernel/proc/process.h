@@ -23,7 +23,8 @@ struct file;
 struct tty;
 struct vl_space;
 
-#define PID_MAX 32768u
+#define PID_MAX     32768u
+#define NOFILE_MOST 1048576u /* Linux: fs.nr_open */
 
 /* Numbers of rlimits are Linux's. */
 enum rlimit_number {
@@ -64,6 +65,8 @@ struct credentials {
     uint64_t cap_permitted, cap_effective, cap_inheritable;
     struct group_list *groups; /* shared, NULL: none */
 };
+
+#define CAPABILITIES_ALL ((uint64_t)0x1ffffffffff) /* 0 … CAP_CHECKPOINT_RESTORE */
 
 #define GROUPS_MAX 64u
 struct group_list {
@@ -106,6 +109,7 @@ struct task {
     struct task *tid_next;         /* (P) chain of the tid table */
     struct vli_list link;          /* (S) process.tasks */
     signal_set blocked;            /* (S) written by its own thread */
+    signal_set awaited;            /* (S) by sigtimedwait */
     signal_set saved_blocked;      /* (T) with TASK_RESTORE_MASK */
     struct signal_pending pending; /* (S) */
     uint64_t altstack_base;        /* (T) */
@@ -115,6 +119,10 @@ struct task {
     uint64_t clear_child_tid; /* (T) user address or 0 */
     uint64_t robust_list;     /* (T) */
     struct vfork_wait *vfork; /* (T) whom to wake at exec or exit */
+    /* The last fault, for the signal frame. */
+    uint64_t fault_vector;
+    uint64_t fault_error;
+    uint64_t fault_address;
     /* restart_syscall's work. */
     long (*restart)(struct task *task);
     uint64_t restart_arg[4];
@@ -129,13 +137,14 @@ struct process {
     _Atomic uint32_t state;       /* (P) enum process_state */
     uint32_t exit_status;         /* as wait4 hands it out */
     struct process *parent;       /* (P) */
-    struct vli_list all_link;     /* (P) */
     struct vli_list children;     /* (P) */
     struct vli_list sibling;      /* (P) */
     struct process_group *group;  /* (P) */
     struct vli_list group_link;   /* (P) */
     struct wait_queue child_wait; /* wait4 sleeps here */
     uint32_t exit_signal;         /* to the parent; 0: none */
+    uint32_t parent_death_signal; /* (T) PR_SET_PDEATHSIG */
+    uint32_t is_subreaper;        /* (P) */
     uint32_t flags;               /* (S) PROCESS_* */
 
     struct vl_space *space;  /* (C) but for exec; NULL from exit on */
@@ -154,7 +163,12 @@ struct process {
     uint32_t group_exit;             /* (S) all threads die with group_exit_code */
     uint32_t group_exit_code;
     uint32_t stopped_tasks;     /* (S) */
+    uint32_t stop_round;        /* (S) counts the stops */
+    uint32_t stop_dequeued;     /* (S) a stop signal was taken and not yet acted upon */
+    uint32_t continued;         /* (S) the parent is to be told CLD_CONTINUED */
+    struct vli_list dropped;    /* (S) signal_nodes to be freed without locks */
     uint32_t report;            /* (P) CLD_STOPPED or CLD_CONTINUED not yet waited for */
+    uint32_t report_status;     /* (P) the signal */
     struct thread *exec_thread; /* (S) thread that waits for the others to die */
 
     uint64_t start_ns;
@@ -168,17 +182,22 @@ struct process {
     struct timer real_timer;   /* ITIMER_REAL */
     uint64_t real_interval_ns; /* (S) */
     uint64_t real_expires_ns;
+    uint32_t timer_used;                            /* the real timer was armed at least once */
     uint64_t virtual_ns[2], virtual_interval_ns[2]; /* (S) ITIMER_VIRTUAL, _PROF */
     _Atomic uint32_t ticking;                       /* proc_tick() has something to do */
 
     /* For /proc/PID: addresses of what exec laid on the stack. */
     vl_va arg_start, arg_end, env_start, env_end, stack_start;
+    char last_name[16]; /* of its last thread, when none is left */
     uint32_t personality;
     uint32_t dumpable;
+    uint32_t no_new_privs;
+    uint32_t membarrier;   /* registered for the private expedited one */
     struct task main_task; /* of the thread with tid == pid */
 };
-#define PROCESS_NO_STOP 1u /* process 1: default actions do not touch it */
-#define PROCESS_EXECED  2u /* has called execve: setpgid by its parent is refused */
+#define PROCESS_UNKILLABLE   1u /* process 1: signals without a handler do not touch it */
+#define PROCESS_EXECED       2u /* has called execve: setpgid by its parent is refused */
+#define PROCESS_SHARES_SPACE 4u /* vfork, CLONE_VM: another process has its space too */
 
 /** current_process() - of the running thread; NULL in a kernel thread. */
 static inline struct process *current_process(void)
@@ -228,6 +247,12 @@ unsigned process_count(unsigned *out_threads);
 
 /** process_last_pid() - the newest pid, for /proc/loadavg. */
 uint32_t process_last_pid(void);
+
+/** kernel_release() - uname -r. */
+const char *kernel_release(void);
+
+/** random_fill() - random bytes, as getrandom() gives. Context: any. */
+void random_fill(void *out, size_t len);
 
 /** rlimit_soft() - the running process's soft limit. */
 uint64_t rlimit_soft(enum rlimit_number number);

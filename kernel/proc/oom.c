@@ -1,0 +1,134 @@
+/*
+ * oom.c - out of memory: the process with the most resident memory is killed.
+ *
+ * A thread that finds no frame asks here, with no lock of the core held. One victim at a time: as
+ * long as one is dying, all who ask wait for it, a bounded time each. Process 1 is never chosen. A
+ * victim's threads may use the reserve to exit (VL_THREAD_KILLED), and one that asks itself is told
+ * to go on without: its allocation fails, and it dies on its way to user mode.
+ */
+#include "kernel/proc/internal.h"
+
+#define WAIT_ROUNDS   100u
+#define WAIT_ROUND_NS 10000000ull
+
+static struct mutex oom_mutex = MUTEX_INIT(oom_mutex);
+static uint32_t victim_pid; /* under oom_mutex; the last one chosen, 0: none yet */
+
+static uint64_t resident_pages(struct process *process)
+{
+    struct vl_space *space = process_space_get(process);
+    struct vl_space_usage usage;
+
+    if (space == NULL) {
+        return 0;
+    }
+    vl_space_usage(space, &usage);
+    vl_space_put(space);
+    return usage.anonymous + usage.file + usage.tables;
+}
+
+/* The largest process, with a reference; NULL: there is none to kill. */
+static struct process *victim_choose(uint64_t *out_pages)
+{
+    struct process *best = NULL;
+    struct process *process = process_next(2);
+    uint32_t pid;
+
+    *out_pages = 0;
+    while (process != NULL) {
+        uint64_t pages = process == init_process ? 0 : resident_pages(process);
+
+        pid = process->pid;
+        if (pages > *out_pages) {
+            if (best != NULL) {
+                process_put(best);
+            }
+            best = process;
+            *out_pages = pages;
+        } else {
+            process_put(process);
+        }
+        process = process_next(pid + 1);
+    }
+    return best;
+}
+
+/* Who shares the space would keep it alive. */
+static void kill_sharers(struct vl_space *space)
+{
+    struct process *process = process_next(2);
+    unsigned long flags;
+    uint32_t pid;
+
+    while (process != NULL) {
+        flags = signal_lock(process);
+        if (process->space == space && process != init_process) {
+            signal_kill_locked(process);
+        }
+        signal_unlock(process, flags);
+        pid = process->pid;
+        process_put(process);
+        process = process_next(pid + 1);
+    }
+}
+
+/* Returns: true when a victim was found. */
+static bool victim_kill(void)
+{
+    uint64_t pages;
+    struct process *victim = victim_choose(&pages);
+    struct vl_space *space;
+
+    if (victim == NULL) {
+        return false;
+    }
+    victim_pid = victim->pid;
+    printk(VL_LOG_WARNING, "Out of memory: killed process %u with %llu KiB resident", victim->pid,
+           (unsigned long long)pages * (VL_PAGE_SIZE / 1024u));
+    space = process_space_get(victim);
+    if (space != NULL) {
+        kill_sharers(space);
+        vl_space_put(space);
+    }
+    process_put(victim);
+    return true;
+}
+
+/* Is the last victim still giving its memory back? */
+static bool victim_is_dying(void)
+{
+    struct process *victim = victim_pid != 0 ? process_find(victim_pid) : NULL;
+    bool dying;
+
+    if (victim == NULL) {
+        return false;
+    }
+    dying = victim->group_exit != 0 && victim->state == PROCESS_ALIVE;
+    process_put(victim);
+    return dying;
+}
+
+bool vl_host_out_of_memory(VLI_UNUSED uint64_t frames)
+{
+    unsigned round;
+
+    if (current_process() == NULL || (current()->vl.flags & VL_THREAD_KILLED) != 0) {
+        return false;
+    }
+    if (mutex_is_held_by_me(&oom_mutex)) {
+        return false;
+    }
+    mutex_lock(&oom_mutex);
+    if (!victim_is_dying() && !victim_kill()) {
+        mutex_unlock(&oom_mutex);
+        return false;
+    }
+    for (round = 0; round < WAIT_ROUNDS; round++) {
+        if ((current()->vl.flags & VL_THREAD_KILLED) != 0 || !victim_is_dying()) {
+            break;
+        }
+        (void)!sleep_until_ns(clock_ns() + WAIT_ROUND_NS, WAIT_UNINTERRUPTIBLE);
+    }
+    mutex_unlock(&oom_mutex);
+    return (current()->vl.flags & VL_THREAD_KILLED) == 0;
+}
