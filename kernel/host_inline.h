@@ -10,7 +10,7 @@
 #define VL_HOST_PERCPU_GS GS_CORE_AREA
 
 /* All RAM is mapped here, read-write and not executable. */
-#define DIRECT_MAP_BASE 0xffff800000000000ull
+#define DIRECT_MAP_BASE     0xffff800000000000ull
 #define VL_HOST_PHYS_LINEAR 1 /* one offset for all of it */
 
 #define VL_HOST_PHYS_LINEAR 1

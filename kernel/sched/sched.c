@@ -370,6 +370,12 @@ void schedule_preempt(void)
     vl_host_irq_restore(flags);
 }
 
+_Noreturn void sched_end(void)
+{
+    reschedule(true);
+    panic("sched: a dead thread was run");
+}
+
 void preempt_on_slow(void)
 {
     if (cpu_irqs_on()) {

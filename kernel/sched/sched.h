@@ -24,6 +24,9 @@ _Noreturn void sched_idle_loop(void);
  * Context: thread, interrupts on, preemption on. */
 void schedule_preempt(void);
 
+/** sched_end() - leave the CPU for the last time; state is DEAD. Context: interrupts off. */
+_Noreturn void sched_end(void);
+
 /** preempt_from_irq() - at the end of an interrupt that found the kernel with preemption on.
  * Context: interrupts off, and off again at the end. */
 void preempt_from_irq(void);

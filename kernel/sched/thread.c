@@ -172,6 +172,7 @@ _Noreturn void thread_exit(void)
 
     VL_ASSERT(thread->space == NULL);
     vli_rank_assert_none();
+    /* From here on it must not be preempted: a dead thread that is switched from is buried. */
     cpu_irq_off();
     cpu = cpu_this();
     /* Its FPU state is of no more use, and its address may be another thread's soon. */
@@ -183,9 +184,7 @@ _Noreturn void thread_exit(void)
         cpu->user_thread = NULL;
     }
     atomic_store_explicit(&thread->state, THREAD_DEAD, memory_order_relaxed);
-    cpu_irq_on();
-    schedule();
-    panic("thread: a dead one was run");
+    sched_end();
 }
 
 /* ---------------------------------------------------------------------------- user state */
