@@ -142,20 +142,6 @@ unsigned process_count(unsigned *out_threads)
     return process_total;
 }
 
-struct files *proc_files(void)
-{
-    struct process *process = current_process();
-
-    return process != NULL ? process->files : NULL;
-}
-
-struct fs_context *proc_fs_context(void)
-{
-    struct process *process = current_process();
-
-    return process != NULL ? process->fs : NULL;
-}
-
 struct vl_space *process_space_get(struct process *process)
 {
     unsigned long flags = signal_lock(process);
