@@ -44,6 +44,17 @@ void vli_tree_remove(struct vli_tree *tree, struct vli_tree_node *node,
 /** vli_tree_replace() - put @fresh where @old was; same key, same summary. Cost: O(1). */
 void vli_tree_replace(struct vli_tree *tree, struct vli_tree_node *old,
                       struct vli_tree_node *fresh);
+/** vli_tree_mirror() - @node gets the colour of @old and these neighbours: for whoever copies a
+ * whole tree, node by node, into one of the same shape. Cost: O(1). */
+static inline void vli_tree_mirror(struct vli_tree_node *node, const struct vli_tree_node *old,
+                                   struct vli_tree_node *left, struct vli_tree_node *right,
+                                   struct vli_tree_node *parent)
+{
+    node->left = left;
+    node->right = right;
+    node->parent_color = (uintptr_t)parent | (old->parent_color & 1);
+}
+
 /** vli_tree_update() - @node's own value changed: mend the summaries from it to the root. */
 void vli_tree_update(struct vli_tree_node *node, vli_tree_summary_fn *summary);
 

@@ -30,6 +30,7 @@ struct vli_pages_reserve {
     uint32_t count;
 };
 
+/** vli_pages_init() - the cache of nodes. VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_pages_init(void);
 
 /** vli_pages_find() - the frame at @index, or NULL. */

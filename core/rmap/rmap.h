@@ -30,6 +30,7 @@
 #include "core/table/table.h"
 #include "rmap_state.h"
 
+/** vli_rmap_init() - the strategy's caches. vl_init() only. VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_rmap_init(void);
 
 /** vli_rmap_object_init() - no area maps the object yet. */
@@ -122,6 +123,7 @@ struct vli_rmap_memory {
     uint64_t area_bytes;  /* beyond struct vli_rmap_area */
     uint64_t space_bytes; /* beyond struct vli_rmap_space */
 };
+/** vli_rmap_memory() - a snapshot, not atomic. Context: thread. */
 void vli_rmap_memory(struct vli_rmap_memory *out);
 
 /** vli_rmap_area_validate() - the area's links are whole; panics. Quiescent. */

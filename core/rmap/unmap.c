@@ -5,8 +5,9 @@
 
 /* What left a leaf table page. */
 struct unmapped {
-    uint64_t anon;
-    uint64_t file;
+    uint64_t emptied; /* entries */
+    uint64_t anon;    /* pages that were counted and referenced */
+    uint64_t all;
 };
 
 /* Empties entries from @va to @stop, all in the locked page. Returns where it stopped: sooner when
@@ -15,27 +16,30 @@ static vl_va unmap_leaf(struct vli_gather *gather, struct vli_rmap_area *area,
                         struct vli_table_slot *slot, vl_va va, vl_va stop, struct unmapped *count)
 {
     struct vl_frame *frame;
-    uint64_t old;
+    vl_va start = va;
     uint32_t flags;
     bool is_full = false;
 
-    for (; va < stop && !is_full; va += VL_PAGE_SIZE, slot->entry++) {
+    while (va < stop && !is_full) {
         if (vli_entry_load(slot) == 0) {
+            va = vli_entry_skip_empty(slot, va, stop);
             continue;
         }
-        old = vli_entry_clear(gather, slot, va);
-        frame = vli_frame_of(vli_pte_pfn(old));
+        frame = vli_frame_of(vli_pte_pfn(vli_entry_take(gather, slot)));
         flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
-        if ((flags & VLI_FRAME_PINNED) != 0) {
-            continue; /* the zero page: neither counted nor referenced */
+        /* The zero page is neither counted nor referenced. */
+        if ((flags & VLI_FRAME_PINNED) == 0) {
+            count->anon += (flags & VLI_FRAME_TYPE_MASK) == VLI_FRAME_ANON;
+            count->all++;
+            vli_rmap_unmap(frame, area, va, slot);
+            is_full = vli_gather_frame(gather, frame);
         }
-        if ((flags & VLI_FRAME_TYPE_MASK) == VLI_FRAME_ANON) {
-            count->anon++;
-        } else {
-            count->file++;
-        }
-        vli_rmap_unmap(frame, area, va, slot);
-        is_full = vli_gather_frame(gather, frame);
+        va += VL_PAGE_SIZE;
+        slot->entry++;
+        count->emptied++;
+    }
+    if (!gather->whole && count->emptied != 0) {
+        vli_gather_range(gather, start, va);
     }
     return va;
 }
@@ -51,14 +55,15 @@ void vli_rmap_unmap_range(struct vli_gather *gather, struct vli_rmap_area *area,
 
     VL_ASSERT(start >= area->start && end <= area->end);
     while (vli_table_next(table, &va, end, &slot)) {
-        count = (struct unmapped){0, 0};
+        count = (struct unmapped){0, 0, 0};
         stop = vli_table_leaf_end(va, end);
         va = unmap_leaf(gather, area, &slot, va, stop, &count);
         if (count.anon != 0) {
             atomic_fetch_sub_explicit(&table->anon_pages, count.anon, memory_order_relaxed);
         }
-        if (count.file != 0) {
-            atomic_fetch_sub_explicit(&table->file_pages, count.file, memory_order_relaxed);
+        if (count.all != count.anon) {
+            atomic_fetch_sub_explicit(&table->file_pages, count.all - count.anon,
+                                      memory_order_relaxed);
         }
         vli_table_unlock(&slot);
         if (gather->frame_count == VLI_GATHER_FRAMES) {

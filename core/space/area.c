@@ -251,19 +251,34 @@ void vli_area_insert(struct vl_space *space, struct vli_area *area)
     gap_update(space, vli_area_next(space, area));
 }
 
-void vli_area_append(struct vl_space *space, struct vli_area *area)
+void vli_area_mirror(struct vl_space *child, struct vli_area *area, struct vli_area *parent)
 {
-    struct vli_area *last = NULL;
+    vli_list_insert_before(&child->list, &area->link);
+    parent->mirror = area;
+    area->mirror = parent;
+    count_in(child, area);
+}
 
-    if (!vli_list_is_empty(&space->list)) {
-        last = vli_list_last(&space->list, struct vli_area, link);
+/* The mirror of the area that a node of the parent's tree is. */
+static struct vli_tree_node *mirror_of(const struct vli_tree_node *node)
+{
+    return node != NULL ? &vli_area_of(node)->mirror->node : NULL;
+}
+
+void vli_area_mirror_end(struct vl_space *child, struct vl_space *parent)
+{
+    struct vli_list *link;
+    struct vli_area *area;
+
+    child->areas.root = mirror_of(parent->areas.root);
+    vli_list_each (link, &child->list) {
+        area = vli_list_entry(link, struct vli_area, link);
+        vli_tree_mirror(&area->node, &area->mirror->node, mirror_of(area->mirror->node.left),
+                        mirror_of(area->mirror->node.right),
+                        mirror_of(vli_tree_parent(&area->mirror->node)));
+        area->gap = area->mirror->gap;
+        area->gap_max = area->mirror->gap_max;
     }
-    vli_list_insert_before(&space->list, &area->link);
-    area->gap = gap_of(space, area);
-    area->gap_max = area->gap;
-    vli_tree_insert(&space->areas, &area->node, last != NULL ? &last->node : NULL,
-                    last != NULL ? &last->node.right : &space->areas.root, summarize);
-    count_in(space, area);
 }
 
 /* No fault may meet it by the short way any more. */

@@ -41,12 +41,14 @@ struct vli_area {
     uint64_t gap_max;          /* (S) largest of the subtree */
     struct vl_object *object;  /* (S) with a reference; NULL: anonymous */
     uint32_t attributes;       /* (S) */
+    struct vli_area *mirror;   /* (S) its copy, or what it copies, while a fork runs */
 };
 
 struct vl_space {
     struct vli_rwlock lock; /* (S) */
     _Atomic uint64_t faults;
     _Atomic(struct vli_area *) hit; /* where the last fault was; cleared under (S) */
+    _Atomic uint64_t leaf; /* leaf table page of the last fault, see fault.c; cleared under (S) */
     struct vli_table table;
     struct vli_tree areas; /* (S) */
     struct vli_list list;  /* (S) the same, ascending */
@@ -129,8 +131,12 @@ VL_MUST_CHECK enum vl_status vli_area_find_free(struct vl_space *space, size_t l
                                                 vl_va ceiling, vl_va *out);
 /** vli_area_insert() - put it into the tree and the counts; rmap is the caller's. (S) */
 void vli_area_insert(struct vl_space *space, struct vli_area *area);
-/** vli_area_append() - the same when it lies above all others. (S) */
-void vli_area_append(struct vl_space *space, struct vli_area *area);
+/** vli_area_mirror() - at fork: @area, the copy of @parent, comes last in the child's list and
+ * counts. The tree follows for all at once. (S) of the parent for writing. */
+void vli_area_mirror(struct vl_space *child, struct vli_area *area, struct vli_area *parent);
+/** vli_area_mirror_end() - every area of @parent has its mirror: the child's tree gets the shape of
+ * the parent's, gaps and all. Cost: O(areas), without a comparison. */
+void vli_area_mirror_end(struct vl_space *child, struct vl_space *parent);
 /** vli_area_remove() - take it out of the tree and the counts. (S) */
 void vli_area_remove(struct vl_space *space, struct vli_area *area);
 /** vli_area_resize() - move an end of an area into free space or away from it. (S) */
@@ -155,8 +161,14 @@ void vli_area_free_dead(struct vli_list *dead);
 VL_MUST_CHECK enum vl_status vli_space_refill(void);
 /** vli_space_new() - an empty space. VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_space_new(struct vl_space **out);
+/** vli_space_free_tables() - vli_table_free_spans() for table pages that no area needs any more;
+ * faults forget the page that they remember. (S) */
+void vli_space_free_tables(struct vl_space *space, struct vli_gather *gather,
+                           vli_table_span_fn *next, void *ctx);
 /** vli_space_note_peak() - resident pages are about to become fewer. */
 void vli_space_note_peak(struct vl_space *space);
+/* No leaf table page is remembered. */
+#define VLI_LEAF_NONE UINT64_MAX
 /* Tries of an operation whose memory is taken by others meanwhile. */
 #define VLI_TRIES_MAX 64u
 
@@ -192,8 +204,9 @@ VL_MUST_CHECK enum vl_status vli_area_allows(const struct vli_area *area, uint32
 VL_MUST_CHECK enum vl_status vli_stack_grow(struct vl_space *space, vl_va va);
 
 /* ---- validate.c ---- */
-/** vli_space_register() / _forget() - debug and simulator builds keep all spaces in a list. */
+/** vli_space_register() - debug and simulator builds keep all spaces in a list: one more. */
 void vli_space_register(struct vl_space *space);
+/** vli_space_forget() - one less. */
 void vli_space_forget(struct vl_space *space);
 
 #endif

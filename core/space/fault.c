@@ -133,7 +133,7 @@ static enum vl_status anon_read(struct fault *fault)
 }
 
 /* The object has no page at @index: make one of zeros, or find the index beyond the end. */
-static enum vl_status fill_hole(struct fault *fault, uint64_t index)
+static VLI_NOINLINE enum vl_status fill_hole(struct fault *fault, uint64_t index)
 {
     struct vl_object *object = fault->area->object;
     struct vl_frame *frame;
@@ -204,7 +204,7 @@ static vl_va around(const struct fault *fault, unsigned *out_count)
     return start;
 }
 
-static enum vl_status object_map(struct fault *fault)
+static VLI_NOINLINE enum vl_status object_map(struct fault *fault)
 {
     struct vl_frame *frames[AROUND_PAGES];
     struct vl_object *object = fault->area->object;
@@ -236,7 +236,7 @@ static enum vl_status object_map(struct fault *fault)
 }
 
 /* A private write to a page of the object that is not mapped yet: straight to a copy. */
-static enum vl_status object_copy(struct fault *fault)
+static VLI_NOINLINE enum vl_status object_copy(struct fault *fault)
 {
     struct vl_object *object = fault->area->object;
     uint64_t index = vli_area_index(fault->area, fault->va);
@@ -300,7 +300,7 @@ static bool is_same_entry(uint64_t a, uint64_t b)
 
 /* The entry still maps @old read-only: put @frame, its copy, in its place, and drop @old's entry.
  * The leaf page is locked and is unlocked here. */
-static void replace(struct fault *fault, struct vl_frame *old, struct vl_frame *frame)
+static VLI_NOINLINE void replace(struct fault *fault, struct vl_frame *old, struct vl_frame *frame)
 {
     struct vli_table *table = &fault->space->table;
     struct vli_gather gather;
@@ -355,7 +355,7 @@ static enum vl_status copy_shared(struct fault *fault, struct vl_frame *old, uin
 }
 
 /* A write to a private page that is mapped read-only. */
-static enum vl_status copy_on_write(struct fault *fault)
+static VLI_NOINLINE enum vl_status copy_on_write(struct fault *fault)
 {
     struct vl_frame *old;
     uint64_t entry;
@@ -389,7 +389,7 @@ static enum vl_status copy_on_write(struct fault *fault)
 }
 
 /* A write to a shared page that is mapped read-only. */
-static enum vl_status widen(struct fault *fault)
+static VLI_NOINLINE enum vl_status widen(struct fault *fault)
 {
     uint64_t entry;
 
@@ -405,14 +405,38 @@ static enum vl_status widen(struct fault *fault)
 
 /* ------------------------------------------------------------------------------- driving */
 
+/*
+ * The leaf entry of the fault. The space remembers the leaf table page of the last fault as one
+ * word, (va >> 21) << 32 | frame number. Table pages stay while the space's lock is held, and who
+ * frees some under it clears the word first.
+ */
+static enum vl_status find_slot(struct fault *fault)
+{
+    uint64_t tag = fault->va >> vli_table_shift(1);
+    /* Acquire: pairs with the release below; the page is zero before it is known. */
+    uint64_t leaf = atomic_load_explicit(&fault->space->leaf, memory_order_acquire);
+    struct vl_pfn pfn = {(uint32_t)leaf};
+
+    if (VLI_LIKELY(leaf >> 32 == tag)) {
+        fault->slot.page = vli_frame_of(pfn);
+        fault->slot.entry = &vli_table_entries(vl_pfn_to_pa(pfn).a)[vli_table_index(fault->va, 0)];
+        return VL_OK;
+    }
+    if (vli_table_find_alloc(&fault->space->table, fault->va, VL_ATOMIC, &fault->slot) != VL_OK) {
+        fault->lacks = LACKS_TABLE;
+        return VL_EAGAIN;
+    }
+    atomic_store_explicit(&fault->space->leaf, tag << 32 | vli_frame_pfn(fault->slot.page).n,
+                          memory_order_release);
+    return VL_OK;
+}
+
 /* The space's lock is held for reading, the area found and willing. */
 static enum vl_status fault_locked(struct fault *fault)
 {
     uint64_t entry;
 
-    if (VLI_UNLIKELY(vli_table_find_alloc(&fault->space->table, fault->va, VL_ATOMIC,
-                                          &fault->slot) != VL_OK)) {
-        fault->lacks = LACKS_TABLE;
+    if (VLI_UNLIKELY(find_slot(fault) != VL_OK)) {
         return VL_EAGAIN;
     }
     entry = vli_entry_load(&fault->slot);
@@ -520,7 +544,9 @@ enum vl_status vl_space_fault(struct vl_space *space, vl_va va, uint32_t access)
     if (VLI_UNLIKELY(fault.spare != NULL)) {
         vli_frame_put(fault.spare, 0);
     }
-    vli_pages_reserve_drop(&fault.reserve);
+    if (VLI_UNLIKELY(fault.reserve.count != 0)) {
+        vli_pages_reserve_drop(&fault.reserve);
+    }
     return status;
 }
 

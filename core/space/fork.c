@@ -24,19 +24,17 @@ struct forking {
 };
 
 /* Copies the anonymous entries of [va, stop), all in one leaf page of each. Returns how many. */
-static uint64_t copy_leaf(struct forking *fork, struct vli_area *parent, struct vli_area *child,
-                          struct vli_table_slot *src, struct vli_table_slot *dst, vl_va va,
-                          vl_va stop)
+static uint64_t copy_leaf(struct forking *fork, struct vli_area *child, struct vli_table_slot *src,
+                          struct vli_table_slot *dst, vl_va va, vl_va stop)
 {
+    _Atomic uint64_t *first = src->entry;
+    struct vli_table_slot to = *dst;
     struct vl_frame *frame;
     uint64_t copied = 0;
     uint64_t entry;
 
-    for (; va < stop; va += VL_PAGE_SIZE, src->entry++, dst->entry++) {
+    for (; (va = vli_entry_skip_empty(src, va, stop)) < stop; va += VL_PAGE_SIZE, src->entry++) {
         entry = vli_entry_load(src);
-        if (entry == 0) {
-            continue;
-        }
         frame = vli_frame_of(vli_pte_pfn(entry));
         if (vli_frame_type(frame) != VLI_FRAME_ANON) {
             continue;
@@ -44,12 +42,12 @@ static uint64_t copy_leaf(struct forking *fork, struct vli_area *parent, struct 
         if (vli_pte_can_write(entry)) {
             entry = vli_entry_narrow(&fork->gather, src, va, VLI_PTE_WRITE, 0);
         }
+        to.entry = dst->entry + (src->entry - first);
         vli_frame_ref_get(frame);
-        vli_rmap_dup(frame, &child->rmap, va, dst);
-        vli_entry_set(dst, va, entry & ~(VLI_PTE_WRITE | VLI_PTE_ACCESSED));
+        vli_rmap_dup(frame, &child->rmap, va, &to);
+        vli_entry_set(&to, va, entry & ~(VLI_PTE_WRITE | VLI_PTE_ACCESSED));
         copied++;
     }
-    (void)parent;
     return copied;
 }
 
@@ -74,7 +72,7 @@ static enum vl_status copy_entries(struct forking *fork, struct vli_area *parent
             return status == VL_ENOENT ? VL_OK : status;
         }
         stop = vli_table_leaf_end(va, end);
-        copied = copy_leaf(fork, parent, child, &src, &dst, va, stop);
+        copied = copy_leaf(fork, child, &src, &dst, va, stop);
         atomic_fetch_add_explicit(&fork->child->table.anon_pages, copied, memory_order_relaxed);
         vli_table_unlock_pair(&src, &dst);
         va = stop;
@@ -97,7 +95,7 @@ static enum vl_status copy_area(struct forking *fork, struct vli_area *parent)
     if (child->object != NULL) {
         vl_object_get(child->object);
     }
-    vli_area_append(fork->child, child);
+    vli_area_mirror(fork->child, child, parent);
     return vli_rmap_area_has_anon(&parent->rmap) ? copy_entries(fork, parent, child) : VL_OK;
 }
 
@@ -117,6 +115,9 @@ static enum vl_status copy_space(struct forking *fork)
             break;
         }
         status = copy_area(fork, vli_list_entry(node, struct vli_area, link));
+    }
+    if (status == VL_OK) {
+        vli_area_mirror_end(child, parent);
     }
     return status;
 }

@@ -182,7 +182,7 @@ void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, struct vli
         spans.ceiling = area->rmap.start;
     }
     spans.next = dead->next;
-    vli_table_free_spans(&gather, next_span, &spans);
+    vli_space_free_tables(space, &gather, next_span, &spans);
     vli_gather_end(&gather);
 }
 

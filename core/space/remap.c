@@ -144,7 +144,7 @@ static void tables_drop(struct remapping *remap)
     }
     span.floor = prev != NULL ? prev->rmap.end : 0;
     vli_gather_begin(&gather, &remap->space->table, false);
-    vli_table_free_spans(&gather, one_span, &span);
+    vli_space_free_tables(remap->space, &gather, one_span, &span);
     vli_gather_end(&gather);
 }
 

@@ -21,7 +21,9 @@ VL_MUST_CHECK enum vl_status vli_space_init(void);
 
 enum vl_status vli_space_init(void)
 {
-    const struct vl_cache_spec spaces = {.name = "space", .size = sizeof(struct vl_space)};
+    /* What a fault writes shares the first cache line. */
+    const struct vl_cache_spec spaces = {
+        .name = "space", .size = sizeof(struct vl_space), .align = VLI_CACHELINE};
     const struct vl_cache_spec areas = {.name = "area", .size = sizeof(struct vli_area)};
     struct vl_frame *zero;
     enum vl_status status;
@@ -73,6 +75,7 @@ enum vl_status vli_space_new(struct vl_space **out)
         return VL_ENOMEM;
     }
     vli_rw_init(&space->lock, VLI_RANK_SPACE);
+    atomic_store_explicit(&space->leaf, VLI_LEAF_NONE, memory_order_relaxed);
     atomic_store_explicit(&space->refs, 1, memory_order_relaxed);
     vli_list_init(&space->list);
     vli_rmap_space_init(&space->rmap, &space->table);
@@ -163,6 +166,13 @@ void vl_space_switch(struct vl_space *space)
 void vl_space_tables_set_kernel(struct vl_pa root)
 {
     vli_table_set_kernel(root);
+}
+
+void vli_space_free_tables(struct vl_space *space, struct vli_gather *gather,
+                           vli_table_span_fn *next, void *ctx)
+{
+    atomic_store_explicit(&space->leaf, VLI_LEAF_NONE, memory_order_relaxed);
+    vli_table_free_spans(gather, next, ctx);
 }
 
 void vli_space_note_peak(struct vl_space *space)

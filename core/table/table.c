@@ -239,12 +239,8 @@ static bool first_used(struct vli_table_slot *slot, vl_va *va, vl_va end)
 {
     vl_va stop = vli_table_leaf_end(*va, end);
 
-    for (; *va < stop; *va += VL_PAGE_SIZE, slot->entry++) {
-        if (vli_entry_load(slot) != 0) {
-            return true;
-        }
-    }
-    return false;
+    *va = vli_entry_skip_empty(slot, *va, stop);
+    return *va < stop;
 }
 
 enum vl_status vli_table_next_pair(struct vli_table *from, struct vli_table *to, vl_va *va,

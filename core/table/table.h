@@ -83,8 +83,8 @@ VL_MUST_CHECK bool vli_table_lock(struct vli_table *table, vl_va va, struct vli_
 VL_MUST_CHECK enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t how,
                                                   struct vli_table_slot *out);
 
-/** vli_table_find_alloc() - vli_table_lock_alloc() without taking the lock: a fault looks at the entry
- * and prepares a frame before it calls vli_table_relock(). VL_OK or VL_ENOMEM. */
+/** vli_table_find_alloc() - vli_table_lock_alloc() without taking the lock: a fault looks at the
+ * entry and prepares a frame before it calls vli_table_relock(). VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_table_find_alloc(struct vli_table *table, vl_va va, vl_how_t how,
                                                   struct vli_table_slot *out);
 /** vli_table_relock() - take the lock of a slot found before; the caller has kept table pages alive
@@ -122,6 +122,28 @@ static inline vl_va vli_table_leaf_end(vl_va va, vl_va end)
 static inline uint64_t vli_entry_load(const struct vli_table_slot *slot)
 {
     return atomic_load_explicit(slot->entry, memory_order_relaxed);
+}
+
+/** vli_entry_skip_empty() - from @va on to the next entry that is not empty, or to @stop, which the
+ * slot's page reaches. Moves the slot; returns the address. Four at a time: exits and forks look at
+ * thousands of empty entries. */
+static inline vl_va vli_entry_skip_empty(struct vli_table_slot *slot, vl_va va, vl_va stop)
+{
+    _Atomic uint64_t *entry = slot->entry;
+    _Atomic uint64_t *end = entry + ((stop - va) >> VL_PAGE_SHIFT);
+
+    while (end - entry >= 4 && (atomic_load_explicit(&entry[0], memory_order_relaxed) |
+                                atomic_load_explicit(&entry[1], memory_order_relaxed) |
+                                atomic_load_explicit(&entry[2], memory_order_relaxed) |
+                                atomic_load_explicit(&entry[3], memory_order_relaxed)) == 0) {
+        entry += 4;
+    }
+    while (entry < end && atomic_load_explicit(entry, memory_order_relaxed) == 0) {
+        entry++;
+    }
+    va += (vl_va)(entry - slot->entry) << VL_PAGE_SHIFT;
+    slot->entry = entry;
+    return va;
 }
 
 /** vli_entry_widen() - out of line part of vli_entry_set(): a present entry gets more rights. */
@@ -193,6 +215,23 @@ static inline uint64_t vli_entry_clear(struct vli_gather *gather, struct vli_tab
         /* Sequentially consistent: comes before the look at table->cpus in the flush. */
         old = atomic_exchange_explicit(slot->entry, 0, memory_order_seq_cst);
         vli_gather_range(gather, va, va + VL_PAGE_SIZE);
+    }
+    VLI_EVENT(VL_EVENT_PTE_CLEAR, (uintptr_t)slot->entry, old);
+    return old;
+}
+
+/** vli_entry_take() - vli_entry_clear() of an entry that is not empty, for loops: the caller adds
+ * the range to the gather himself, before he leaves the page's lock. */
+static inline uint64_t vli_entry_take(const struct vli_gather *gather, struct vli_table_slot *slot)
+{
+    uint64_t old;
+
+    if (gather->whole) {
+        old = vli_entry_load(slot);
+        atomic_store_explicit(slot->entry, 0, memory_order_relaxed);
+    } else {
+        /* Sequentially consistent: as in vli_entry_clear(). */
+        old = atomic_exchange_explicit(slot->entry, 0, memory_order_seq_cst);
     }
     VLI_EVENT(VL_EVENT_PTE_CLEAR, (uintptr_t)slot->entry, old);
     return old;

@@ -21,9 +21,9 @@ struct vl_space;
 enum vl_map_kind { VL_MAP_PRIVATE, VL_MAP_SHARED };
 
 enum vl_map_place {
-    VL_MAP_ANYWHERE,        /* hint is a wish: used when free */
-    VL_MAP_FIXED,           /* exactly there; what is there is unmapped first */
-    VL_MAP_FIXED_NOREPLACE  /* exactly there, or VL_EEXIST */
+    VL_MAP_ANYWHERE,       /* hint is a wish: used when free */
+    VL_MAP_FIXED,          /* exactly there; what is there is unmapped first */
+    VL_MAP_FIXED_NOREPLACE /* exactly there, or VL_EEXIST */
 };
 
 /* A request to map; zeroed fields are the usual ones. */
@@ -31,13 +31,13 @@ struct vl_map_request {
     struct vl_object *object; /* NULL: anonymous */
     uint64_t offset;          /* into the object, bytes, page-aligned */
     vl_va hint;
-    size_t len;               /* bytes > 0; rounded up to pages */
-    uint32_t prot;            /* VL_READ | VL_WRITE | VL_EXEC */
-    uint32_t prot_max;        /* most that protect may later give; 0 means all */
+    size_t len;        /* bytes > 0; rounded up to pages */
+    uint32_t prot;     /* VL_READ | VL_WRITE | VL_EXEC */
+    uint32_t prot_max; /* most that protect may later give; 0 means all */
     enum vl_map_kind kind;
     enum vl_map_place place;
-    bool grows_down;          /* a stack: faults just below extend it, to the stack limit */
-    bool populate;            /* make it resident now, as far as memory allows */
+    bool grows_down; /* a stack: faults just below extend it, to the stack limit */
+    bool populate;   /* make it resident now, as far as memory allows */
 };
 
 /** vl_space_create() - an empty space with one reference. Context: thread; may sleep. */
@@ -80,7 +80,8 @@ VL_MUST_CHECK enum vl_status vl_space_protect(struct vl_space *space, vl_va star
 
 /** vl_space_set_brk() - where the heap starts (after exec). */
 void vl_space_set_brk(struct vl_space *space, vl_va start);
-/** vl_space_brk() - move the end of the heap; @want 0 or impossible: unchanged. Returns: the end. */
+/** vl_space_brk() - move the end of the heap; @want 0 or impossible: unchanged. Returns: the end.
+ */
 vl_va vl_space_brk(struct vl_space *space, vl_va want);
 
 /**
@@ -93,8 +94,8 @@ VL_MUST_CHECK enum vl_status vl_space_remap(struct vl_space *space, vl_va old_va
                                             vl_va *out_va);
 
 enum vl_advice {
-    VL_ADVISE_DONTNEED,  /* drop private pages now; the next touch reads zeros or the file */
-    VL_ADVISE_FREE,      /* the same, but only when memory is short (here: at once) */
+    VL_ADVISE_DONTNEED, /* drop private pages now; the next touch reads zeros or the file */
+    VL_ADVISE_FREE,     /* the same, but only when memory is short (here: at once) */
     VL_ADVISE_WILLNEED,
     VL_ADVISE_NORMAL,
     VL_ADVISE_RANDOM,
@@ -153,19 +154,21 @@ struct vl_space_limits {
     uint64_t stack;
     uint64_t data;
 };
+/** vl_space_set_limits() - for what is asked from now on; what is mapped stays. May sleep. */
 void vl_space_set_limits(struct vl_space *space, const struct vl_space_limits *limits);
 
 /* What a space holds; counts of pages. */
 struct vl_space_usage {
-    uint64_t mapped;        /* all areas */
-    uint64_t anonymous;     /* resident anonymous pages */
-    uint64_t file;          /* resident pages of objects */
-    uint64_t tables;        /* table pages */
-    uint64_t areas;         /* number of areas */
-    uint64_t faults;        /* since the space was made */
+    uint64_t mapped;    /* all areas */
+    uint64_t anonymous; /* resident anonymous pages */
+    uint64_t file;      /* resident pages of objects */
+    uint64_t tables;    /* table pages */
+    uint64_t areas;     /* number of areas */
+    uint64_t faults;    /* since the space was made */
     uint64_t resident_peak;
     uint64_t mapped_peak;
 };
+/** vl_space_usage() - a snapshot. Context: thread; may sleep. */
 void vl_space_usage(struct vl_space *space, struct vl_space_usage *out);
 
 /** vl_space_tables_set_kernel() - the page table whose upper half every new space shares. Before

@@ -31,31 +31,13 @@
  * few spin locks, chosen by address, and looks again: while the page names A and is mapped, A has a
  * chain; whoever frees A passes through the same lock after the last chain went.
  */
-#include "core/rmap/rmap.h"
-#include "core/rmap/interval.h"
 #include <vellum/slab.h>
-
-struct vli_anon_vma {
-    struct vli_tree chains; /* (G) of struct vli_interval in chains, by page index */
-    struct vli_anon_vma *root;
-    struct vli_anon_vma *parent; /* valid while there are chains; NULL in a root */
-    struct vli_rwlock lock;      /* (G), of a root */
-    _Atomic uint32_t refs;
-    uint32_t chain_count; /* (G) */
-    uint32_t child_count; /* (G) with chains */
-    uint32_t owner_count; /* (G) areas that call it their own */
-};
-
-/* One area on one anon_vma. */
-struct chain {
-    struct vli_list same_area;
-    struct vli_interval same_anon; /* (G) */
-    struct vli_rmap_area *area;
-    struct vli_anon_vma *anon;
-};
+#include "core/rmap/anon_vma/anon_vma.h"
 
 #define FREE_LOCKS 64u
 
+const char vli_anon_cache_name[] = "anon_vma";
+const char vli_chain_cache_name[] = "anon_vma_chain";
 static struct vl_cache *anon_cache;
 static struct vl_cache *chain_cache;
 /* Passed through by whoever frees an anon_vma; see Lifetime. */
@@ -63,8 +45,10 @@ static struct vli_spinlock free_locks[FREE_LOCKS];
 
 enum vl_status vli_rmap_init(void)
 {
-    const struct vl_cache_spec anons = {.name = "anon_vma", .size = sizeof(struct vli_anon_vma)};
-    const struct vl_cache_spec chains = {.name = "anon_vma_chain", .size = sizeof(struct chain)};
+    const struct vl_cache_spec anons = {.name = vli_anon_cache_name,
+                                        .size = sizeof(struct vli_anon_vma)};
+    const struct vl_cache_spec chains = {.name = "anon_vma_chain",
+                                         .size = sizeof(struct vli_anon_chain)};
     enum vl_status status;
 
     for (size_t i = 0; i < FREE_LOCKS; i++) {
@@ -107,7 +91,7 @@ static struct vli_anon_vma *anon_new(struct vli_anon_vma *parent, vl_how_t how)
     return anon;
 }
 
-static void anon_put(struct vli_anon_vma *anon)
+void vli_anon_put(struct vli_anon_vma *anon)
 {
     struct vli_anon_vma *root;
 
@@ -140,8 +124,7 @@ static bool anon_try_get(struct vli_anon_vma *anon)
     return false;
 }
 
-/* The anon_vma that @frame names, with a reference; NULL when it is not mapped any more. */
-static struct vli_anon_vma *anon_of_frame(struct vl_frame *frame)
+struct vli_anon_vma *vli_anon_of_frame(struct vl_frame *frame)
 {
     uintptr_t owner = atomic_load_explicit(&frame->owner, memory_order_acquire);
     struct vli_anon_vma *anon;
@@ -169,14 +152,9 @@ static struct vli_anon_vma *anon_of_frame(struct vl_frame *frame)
 
 /* ------------------------------------------------------------------------------- chains */
 
-static struct chain *chain_of(struct vli_list *node)
+static struct vli_anon_chain *first_chain(const struct vli_rmap_area *area)
 {
-    return vli_list_entry(node, struct chain, same_area);
-}
-
-static struct chain *first_chain(const struct vli_rmap_area *area)
-{
-    return chain_of(area->chains.next);
+    return vli_chain_of(area->chains.next);
 }
 
 /* The root whose lock covers the area's chains; there is one at least. */
@@ -185,18 +163,14 @@ static struct vli_anon_vma *root_of(const struct vli_rmap_area *area)
     return first_chain(area)->anon->root;
 }
 
-static uint64_t last_index(const struct vli_rmap_area *area)
-{
-    return area->first_index + ((area->end - area->start) >> VL_PAGE_SHIFT) - 1;
-}
-
 /* Hang @area on @anon by @chain. The group's lock is held, or @anon is not known to others. */
-static void chain_link(struct chain *chain, struct vli_rmap_area *area, struct vli_anon_vma *anon)
+static void chain_link(struct vli_anon_chain *chain, struct vli_rmap_area *area,
+                       struct vli_anon_vma *anon)
 {
     chain->area = area;
     chain->anon = anon;
     vli_list_insert_before(&area->chains, &chain->same_area);
-    vli_interval_insert(&anon->chains, &chain->same_anon, area->first_index, last_index(area));
+    vli_interval_insert(&anon->chains, &chain->same_anon, area->first_index, vli_last_index(area));
     if (anon->chain_count++ == 0) {
         if (anon->parent != NULL) {
             anon->parent->child_count++;
@@ -207,7 +181,7 @@ static void chain_link(struct chain *chain, struct vli_rmap_area *area, struct v
 }
 
 /* Undo chain_link(); the caller still puts the reference and frees the chain, without the lock. */
-static void chain_unlink(struct chain *chain)
+static void chain_unlink(struct vli_anon_chain *chain)
 {
     struct vli_anon_vma *anon = chain->anon;
 
@@ -225,7 +199,7 @@ static void chains_free(struct vli_list *list)
     struct vli_list *tmp;
 
     vli_list_each_safe (node, tmp, list) {
-        vl_cache_free(chain_cache, chain_of(node));
+        vl_cache_free(chain_cache, vli_chain_of(node));
     }
 }
 
@@ -234,7 +208,7 @@ static enum vl_status chains_alloc(const struct vli_rmap_area *area, struct vli_
                                    vl_how_t how)
 {
     struct vli_list *node;
-    struct chain *chain;
+    struct vli_anon_chain *chain;
 
     vli_list_init(out);
     vli_list_each (node, &area->chains) {
@@ -253,12 +227,12 @@ static void chains_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
                         struct vli_list *list)
 {
     struct vli_list *node;
-    struct chain *chain;
+    struct vli_anon_chain *chain;
 
     vli_list_each (node, &area->chains) {
-        chain = chain_of(list->next);
+        chain = vli_chain_of(list->next);
         vli_list_remove(&chain->same_area);
-        chain_link(chain, fresh, chain_of(node)->anon);
+        chain_link(chain, fresh, vli_chain_of(node)->anon);
     }
 }
 
@@ -266,10 +240,10 @@ static void chains_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
 static void chains_move(struct vli_rmap_area *area, uint64_t first, uint64_t last)
 {
     struct vli_list *node;
-    struct chain *chain;
+    struct vli_anon_chain *chain;
 
     vli_list_each (node, &area->chains) {
-        chain = chain_of(node);
+        chain = vli_chain_of(node);
         vli_interval_remove(&chain->anon->chains, &chain->same_anon);
         vli_interval_insert(&chain->anon->chains, &chain->same_anon, first, last);
     }
@@ -343,7 +317,7 @@ void vli_rmap_area_init(struct vli_rmap_area *area, struct vli_rmap_space *space
 static void object_insert(struct vli_rmap_area *area)
 {
     vli_interval_insert(&area->object->areas, &area->in_object, area->first_index,
-                        last_index(area));
+                        vli_last_index(area));
 }
 
 void vli_rmap_area_link(struct vli_rmap_area *area, struct vli_rmap_object *object)
@@ -409,7 +383,7 @@ static void area_set_range(struct vli_rmap_area *area, vl_va start, vl_va end, u
     if (area->object != NULL) {
         object_insert(area);
     }
-    chains_move(area, first_index, last_index(area));
+    chains_move(area, first_index, vli_last_index(area));
 }
 
 enum vl_status vli_rmap_area_split(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
@@ -452,7 +426,7 @@ static bool hangs_on_all(const struct vli_rmap_area *area, const struct vli_rmap
     struct vli_list *want;
 
     vli_list_each (want, &other->chains) {
-        while (have != &area->chains && chain_of(have)->anon != chain_of(want)->anon) {
+        while (have != &area->chains && vli_chain_of(have)->anon != vli_chain_of(want)->anon) {
             have = have->next;
         }
         if (have == &area->chains) {
@@ -471,14 +445,14 @@ bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rma
 static void chains_take(struct vli_rmap_area *area, struct vli_list *list)
 {
     struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
-    struct chain *chain;
+    struct vli_anon_chain *chain;
 
     if (anon != NULL) {
         anon->owner_count--;
         atomic_store_explicit(&area->anon, NULL, memory_order_relaxed);
     }
     while (!vli_list_is_empty(&area->chains)) {
-        chain = chain_of(area->chains.prev);
+        chain = vli_chain_of(area->chains.prev);
         chain_unlink(chain);
         vli_list_insert_before(list, &chain->same_area);
     }
@@ -491,8 +465,8 @@ static void chains_drop(struct vli_list *list)
     struct vli_list *tmp;
 
     vli_list_each_safe (node, tmp, list) {
-        anon_put(chain_of(node)->anon);
-        vl_cache_free(chain_cache, chain_of(node));
+        vli_anon_put(vli_chain_of(node)->anon);
+        vl_cache_free(chain_cache, vli_chain_of(node));
     }
 }
 
@@ -508,10 +482,10 @@ static void chains_swap(struct vli_rmap_area *area, struct vli_rmap_area *gone)
     vli_list_splice(&gone->chains, &area->chains);
     vli_list_splice(&tmp, &gone->chains);
     vli_list_each (node, &area->chains) {
-        chain_of(node)->area = area;
+        vli_chain_of(node)->area = area;
     }
     vli_list_each (node, &gone->chains) {
-        chain_of(node)->area = gone;
+        vli_chain_of(node)->area = gone;
     }
     atomic_store_explicit(&area->anon, atomic_load_explicit(&gone->anon, memory_order_relaxed),
                           memory_order_relaxed);
@@ -579,7 +553,8 @@ void vli_rmap_area_unlink(struct vli_rmap_area *area)
 /* ------------------------------------------------------------------------------- prepare */
 
 /* Make @anon the area's own, by @chain unless it hangs on it already. */
-static void area_own(struct vli_rmap_area *area, struct vli_anon_vma *anon, struct chain *chain)
+static void area_own(struct vli_rmap_area *area, struct vli_anon_vma *anon,
+                     struct vli_anon_chain *chain)
 {
     if (chain != NULL) {
         chain_link(chain, area, anon);
@@ -596,7 +571,7 @@ static struct vli_anon_vma *find_reusable(const struct vli_rmap_area *area)
     struct vli_anon_vma *anon;
 
     vli_list_each (node, &area->chains) {
-        anon = chain_of(node)->anon;
+        anon = vli_chain_of(node)->anon;
         if (anon->owner_count == 0 && anon->child_count < 2) {
             return anon;
         }
@@ -612,7 +587,7 @@ static bool is_prepared(struct vli_rmap_area *area)
 
 /* The area hangs on ancestors. Returns whether @anon and @chain were used. */
 static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
-                          struct chain *chain)
+                          struct vli_anon_chain *chain)
 {
     struct vli_anon_vma *root = anon->root;
     struct vli_anon_vma *reusable;
@@ -635,7 +610,8 @@ static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
 }
 
 /* The area hangs on nothing yet. Returns whether @anon and @chain were used. */
-static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon, struct chain *chain)
+static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon,
+                         struct vli_anon_chain *chain)
 {
     bool is_used = false;
 
@@ -652,13 +628,13 @@ enum vl_status vli_rmap_prepare_slow(struct vli_rmap_area *area, vl_how_t how)
 {
     struct vli_anon_vma *parent = NULL;
     struct vli_anon_vma *anon;
-    struct chain *chain;
+    struct vli_anon_chain *chain;
     bool is_used;
 
     /* What it hangs on only grows while the space's lock is held, so the parent stays. */
     vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
     if (!vli_list_is_empty(&area->chains)) {
-        parent = chain_of(area->chains.prev)->anon;
+        parent = vli_chain_of(area->chains.prev)->anon;
     }
     vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
     chain = vl_cache_alloc(chain_cache, how);
@@ -673,158 +649,7 @@ enum vl_status vli_rmap_prepare_slow(struct vli_rmap_area *area, vl_how_t how)
     is_used = parent != NULL ? prepare_child(area, anon, chain) : prepare_root(area, anon, chain);
     if (!is_used) {
         vl_cache_free(chain_cache, chain);
-        anon_put(anon);
+        vli_anon_put(anon);
     }
     return VL_OK;
-}
-
-/* ---------------------------------------------------------------------------------- walks */
-
-static struct vli_rmap_area *area_of_chain(struct vli_interval *it)
-{
-    return vli_container_of(it, struct chain, same_anon)->area;
-}
-
-static struct vli_rmap_area *area_of_object(struct vli_interval *it)
-{
-    return vli_container_of(it, struct vli_rmap_area, in_object);
-}
-
-/* Visit the entry of @area for page @index if it holds @frame. Returns false to end the walk. */
-static bool visit_area(struct vl_frame *frame, struct vli_rmap_area *area, uint64_t index,
-                       vli_rmap_visit_fn *visit, void *ctx)
-{
-    vl_va va = area->start + (vl_va)((index - area->first_index) << VL_PAGE_SHIFT);
-    struct vli_table_slot slot;
-    uint64_t entry;
-    bool go_on = true;
-
-    if (!vli_table_lock(area->space->table, va, &slot)) {
-        return true;
-    }
-    entry = vli_entry_load(&slot);
-    if (vli_pte_has_frame(entry) && vli_pte_pfn(entry).n == vli_frame_pfn(frame).n) {
-        go_on = visit(ctx, frame, area, va, &slot);
-    }
-    vli_table_unlock(&slot);
-    return go_on;
-}
-
-static void walk_anon(struct vl_frame *frame, vli_rmap_visit_fn *visit, void *ctx)
-{
-    struct vli_anon_vma *anon = anon_of_frame(frame);
-    uint64_t index = vli_frame_index(frame);
-    struct vli_interval *it;
-
-    if (anon == NULL) {
-        return;
-    }
-    vli_rw_read_lock(&anon->root->lock);
-    for (it = vli_interval_first(&anon->chains, index, index); it != NULL;
-         it = vli_interval_next(it, index, index)) {
-        if (!visit_area(frame, area_of_chain(it), index, visit, ctx)) {
-            break;
-        }
-    }
-    vli_rw_read_unlock(&anon->root->lock);
-    anon_put(anon);
-}
-
-void vli_rmap_walk(struct vl_frame *frame, struct vli_rmap_object *object, vli_rmap_visit_fn *visit,
-                   void *ctx)
-{
-    uint64_t index = vli_frame_index(frame);
-    struct vli_interval *it;
-
-    if (object == NULL) {
-        walk_anon(frame, visit, ctx);
-        return;
-    }
-    vli_rw_read_lock(&object->lock);
-    for (it = vli_interval_first(&object->areas, index, index); it != NULL;
-         it = vli_interval_next(it, index, index)) {
-        if (!visit_area(frame, area_of_object(it), index, visit, ctx)) {
-            break;
-        }
-    }
-    vli_rw_read_unlock(&object->lock);
-}
-
-void vli_rmap_walk_range(struct vli_rmap_object *object, uint64_t first, uint64_t end,
-                         vli_rmap_range_fn *visit, void *ctx)
-{
-    struct vli_interval *it;
-    struct vli_rmap_area *area;
-    uint64_t from;
-    uint64_t to;
-
-    if (first >= end) {
-        return;
-    }
-    vli_rw_read_lock(&object->lock);
-    for (it = vli_interval_first(&object->areas, first, end - 1); it != NULL;
-         it = vli_interval_next(it, first, end - 1)) {
-        area = area_of_object(it);
-        from = it->first > first ? it->first : first;
-        to = it->last + 1 < end ? it->last + 1 : end;
-        visit(ctx, area, area->start + (vl_va)((from - it->first) << VL_PAGE_SHIFT),
-              area->start + (vl_va)((to - it->first) << VL_PAGE_SHIFT));
-    }
-    vli_rw_read_unlock(&object->lock);
-}
-
-/* ----------------------------------------------------------------------------- validation */
-
-void vli_rmap_area_validate(struct vli_rmap_area *area)
-{
-    struct vli_anon_vma *anon = atomic_load_explicit(&area->anon, memory_order_acquire);
-    struct vli_list *node;
-    struct chain *chain;
-    bool has_own = anon == NULL;
-
-    vli_list_each (node, &area->chains) {
-        chain = chain_of(node);
-        VL_ASSERT(chain->area == area);
-        VL_ASSERT(chain->anon->root == root_of(area));
-        VL_ASSERT(chain->anon->chain_count != 0);
-        VL_ASSERT(chain->same_anon.first == area->first_index);
-        VL_ASSERT(chain->same_anon.last == last_index(area));
-        VL_ASSERT(vli_interval_validate(&chain->anon->chains) == chain->anon->chain_count);
-        has_own = has_own || chain->anon == anon;
-    }
-    VL_ASSERT(has_own);
-    if (area->object != NULL) {
-        VL_ASSERT(area->in_object.first == area->first_index);
-        VL_ASSERT(area->in_object.last == last_index(area));
-        vli_interval_validate(&area->object->areas);
-    }
-}
-
-struct entry_search {
-    const struct vli_rmap_area *area;
-    vl_va va;
-    uint32_t met;
-    bool is_found;
-};
-
-static bool note_entry(void *ctx, struct vl_frame *frame, struct vli_rmap_area *area, vl_va va,
-                       struct vli_table_slot *slot)
-{
-    struct entry_search *search = ctx;
-
-    (void)frame;
-    (void)slot;
-    search->met++;
-    search->is_found = search->is_found || (area == search->area && va == search->va);
-    return true;
-}
-
-void vli_rmap_validate_entry(struct vl_frame *frame, struct vli_rmap_object *object,
-                             const struct vli_rmap_area *area, vl_va va)
-{
-    struct entry_search search = {.area = area, .va = va};
-
-    vli_rmap_walk(frame, object, note_entry, &search);
-    VL_ASSERT(search.is_found);
-    VL_ASSERT(search.met == atomic_load_explicit(&frame->mappings, memory_order_relaxed));
 }
