@@ -114,6 +114,15 @@ $(B)/tests/%: $(B)/tests/%.o $(TEST_LIB) $(B)/libsim.a
 	$(SAY)
 	$(Q)$(CC) $(SIM_FLAGS) $< $(TEST_LIB) $(B)/libsim.a -lcmocka -pthread -o $@
 
+# One test is an embedder of its own: it has the hooks, and the library instead of the machine.
+$(B)/tests/unit/selftest.o: tests/unit/selftest.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(COMMON) $(SAN_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(B)/tests/unit/selftest: $(B)/tests/unit/selftest.o $(B)/libvellum.a
+	$(SAY)
+	$(Q)$(CC) $(COMMON) $(SAN_FLAGS) $< $(B)/libvellum.a -lcmocka -pthread -o $@
+
 # Every tests/fuzz/NAME.c is one libFuzzer program: make fuzzers CC=clang SAN=fuzzer.
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
