@@ -53,6 +53,8 @@ static uint32_t take_with_reclaim(struct vli_request *request, struct vl_thread 
         atomic_fetch_or_explicit(&thread->flags, VL_THREAD_RECLAIM, memory_order_relaxed);
         made = reclaim(wanted > 1u << request->order ? wanted : (size_t)1 << request->order);
         atomic_fetch_and_explicit(&thread->flags, ~VL_THREAD_RECLAIM, memory_order_relaxed);
+        /* What it freed may lie in this CPU's stock, where it cannot become a larger block. */
+        vli_stock_drain_local();
         pfn = take(request, VLI_DEPTH_MIN);
     }
     return pfn;

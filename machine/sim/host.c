@@ -31,15 +31,21 @@ struct sim_machine sim_machine;
 static _Alignas(4096) unsigned char bootstrap[65536];
 static _Atomic(struct vl_work *) deferred;
 static bool (*oom_policy)(uint64_t frames);
-/* In the child of a death test: where the message of the panic goes; otherwise -1. */
+/* In the child of a death test: where the log and the message of the panic go; otherwise -1. */
 static int panic_pipe = -1;
+
+static void tell_parent(const char *text)
+{
+    ssize_t ignored = write(panic_pipe, text, strlen(text));
+
+    ignored += write(panic_pipe, "\n", 1);
+    (void)ignored;
+}
 
 void vl_host_panic(const char *message)
 {
     if (panic_pipe >= 0) {
-        ssize_t ignored = write(panic_pipe, message, strlen(message));
-
-        (void)ignored;
+        tell_parent(message);
         _exit(3);
     }
     fprintf(stderr, "panic on CPU %u: %s\n", sim_self.cpu, message);
@@ -50,11 +56,12 @@ void vl_host_panic(const char *message)
 
 void vl_host_log(enum vl_log_level level, const char *line)
 {
-    if (level >= VL_LOG_INFO && sim_machine.config.quiet) {
-        return;
+    if (panic_pipe >= 0) {
+        tell_parent(line);
+    } else if (level < VL_LOG_INFO || !sim_machine.config.quiet) {
+        /* In TAP output a line of this form is a comment. */
+        fprintf(stderr, "# %s\n", line);
     }
-    /* In TAP output a line of this form is a comment. */
-    fprintf(stderr, "# %s\n", line);
 }
 
 size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
@@ -313,7 +320,7 @@ void sim_run_on_cpus(unsigned count, void (*fn)(void *arg, unsigned cpu), void *
 
 bool sim_dies(void (*fn)(void *arg), void *arg, const char *text)
 {
-    char message[512] = "";
+    char message[4096] = "";
     size_t length = 0;
     ssize_t got;
     int ends[2];

@@ -74,8 +74,8 @@ void sim_oom_set(bool (*policy)(uint64_t frames));
 
 /* ---- death tests ---- */
 /**
- * sim_dies() - does @fn(@arg) panic with a message that contains @text? Runs it in a child process,
- * so that the machine is unharmed; no other CPU may be running.
+ * sim_dies() - does @fn(@arg) panic, with @text in its message or the log before? Runs it in a
+ * child process, so that the machine is unharmed; no other CPU may be running.
  */
 bool sim_dies(void (*fn)(void *arg), void *arg, const char *text);
 
