@@ -4,8 +4,8 @@
  * struct file is one open file description: position, status flags, what it was opened on.
  * Descriptors of several processes may name one. struct files is a table of descriptors, shared by
  * the threads of a process (CLONE_FILES). struct fs_context is the working directory, the root and
- * the umask, shared by CLONE_FS. The running thread's are proc_files() and proc_fs_context(),
- * which kernel/proc supplies.
+ * the umask, shared by CLONE_FS. The running thread's are current_files() and current_fs() of
+ * kernel/proc/process.h.
  *
  * Functions that return long give a negated errno (kernel/lib/errno.h) on failure. None of the
  * functions here is for interrupts; all may sleep unless they say otherwise.
@@ -161,15 +161,7 @@ struct fs_context *fs_context_clone(struct fs_context *context);
 void fs_context_get(struct fs_context *context);
 void fs_context_put(struct fs_context *context);
 
-/* ---------------------------------------------------------- what kernel/proc supplies to us */
-
-/** proc_files() - the running thread's descriptor table; NULL in kernel threads. */
-struct files *proc_files(void);
-/** proc_fs_context() - the running thread's; NULL in kernel threads: the root is meant. */
-struct fs_context *proc_fs_context(void);
-
-/** inode_path() is behind vl_object_ops.describe; fs_drain() gives back what is cached, as part of
- * vl_drain_all() for the whole kernel. */
+/** fs_drain() - give back what the file systems keep for speed: beside vl_drain_all(). */
 void fs_drain(void);
 
 #endif
