@@ -117,6 +117,7 @@ static struct flock_list *list_of(struct inode *inode)
 
 /* Wait until nothing forbids @wanted. 0, -EAGAIN or -ERESTARTSYS. lists_mutex is held. */
 static long wait_free(struct flock_list *list, const struct range_lock *wanted, bool may_wait)
+    VL_REQUIRES(lists_mutex)
 {
     while (conflict(list, wanted) != NULL) {
         enum vl_status status;
