@@ -73,11 +73,11 @@ class Chart:
         if self.limit:
             plots.append('%f with lines linetype 0 linewidth 2 title "limit: zeroing"' % self.limit)
         script = '\n'.join([
-            'set terminal svg size 800,360 font "sans,12"', 'set output "%s"' % out,
+            'set terminal svg size 860,420 font "sans,12"', 'set output "%s"' % out,
             'set title "%s" noenhanced' % self.title, 'set ylabel "%s"' % self.unit,
             'set style data histograms', 'set style histogram clustered gap 1',
             'set style fill solid 0.8', 'set yrange [0:*]', 'set key top right',
-            'set xtics noenhanced', 'set grid ytics', 'plot ' + ', '.join(plots)])
+            'set xtics noenhanced rotate by -15', 'set grid ytics', 'plot ' + ', '.join(plots)])
         done = subprocess.run(['gnuplot'], input=script, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         if done.returncode != 0 or not os.path.exists(out):
