@@ -125,7 +125,7 @@ $(B)/tests/unit/selftest: $(B)/tests/unit/selftest.o $(B)/libvellum.a
 
 # Every tests/fuzz/NAME.c is one libFuzzer program: make fuzzers CC=clang SAN=fuzzer.
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
-$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(TEST_LIB) $(B)/libsim.a
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libsim.a
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
