@@ -9,13 +9,13 @@
 /** vli_bit_lowest() - index of the lowest set bit of a nonzero word. */
 static inline unsigned vli_bit_lowest(uint64_t word)
 {
-    return (unsigned)__builtin_ctzll(word);
+    return VLI_ZEROS_BELOW(word);
 }
 
 /** vli_bit_highest() - index of the highest set bit of a nonzero word: floor(log2). */
 static inline unsigned vli_bit_highest(uint64_t word)
 {
-    return 63u - (unsigned)__builtin_clzll(word);
+    return 63u - VLI_ZEROS_ABOVE(word);
 }
 
 /** vli_log2_ceil() - least k with 1 << k >= @n; @n > 0. */

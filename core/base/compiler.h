@@ -6,15 +6,17 @@
 
 #include <vellum/types.h>
 
-#define VLI_CACHELINE     64u
-#define VLI_ALIGNED(n)    __attribute__((aligned(n)))
-#define VLI_LIKELY(x)     __builtin_expect(!!(x), 1)
-#define VLI_UNLIKELY(x)   __builtin_expect(!!(x), 0)
-#define VLI_NOINLINE      __attribute__((noinline))
-#define VLI_ALWAYS_INLINE inline __attribute__((always_inline))
-#define VLI_COLD          __attribute__((cold))
-#define VLI_WEAK          __attribute__((weak))
-#define VLI_UNUSED        __attribute__((unused))
+#define VLI_CACHELINE      64u
+#define VLI_ALIGNED(n)     __attribute__((aligned(n)))
+#define VLI_LIKELY(x)      __builtin_expect(!!(x), 1)
+#define VLI_UNLIKELY(x)    __builtin_expect(!!(x), 0)
+#define VLI_NOINLINE       __attribute__((noinline))
+#define VLI_ALWAYS_INLINE  inline __attribute__((always_inline))
+#define VLI_COLD           __attribute__((cold))
+#define VLI_WEAK           __attribute__((weak))
+#define VLI_UNUSED         __attribute__((unused))
+#define VLI_ZEROS_BELOW(n) ((unsigned)__builtin_ctzll(n)) /* of a nonzero 64-bit word */
+#define VLI_ZEROS_ABOVE(n) ((unsigned)__builtin_clzll(n))
 /* The compiler may take @c for true. */
 #define VLI_ASSUME(c)      ((c) ? (void)0 : __builtin_unreachable())
 #define VLI_PREFETCH(p)    __builtin_prefetch(p)

@@ -29,7 +29,12 @@ struct VL_CAPABILITY("spin lock") vli_spinlock {
 };
 _Static_assert(sizeof(struct vli_spinlock) == 4, "lives in a frame's descriptor");
 
-#define VLI_SPINLOCK_INIT {{0}}
+#define VLI_SPINLOCK_INIT                                                                          \
+    {                                                                                              \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 
 static inline void vli_spin_init(struct vli_spinlock *lock)
 {
@@ -75,8 +80,7 @@ static inline void vli_spin_raw_unlock(struct vli_spinlock *lock)
     uint16_t serving = atomic_load_explicit(&lock->word.half.serving, memory_order_relaxed);
 
     /* Release: pairs with the acquires of the next taker. */
-    atomic_store_explicit(&lock->word.half.serving, (uint16_t)(serving + 1u),
-                          memory_order_release);
+    atomic_store_explicit(&lock->word.half.serving, (uint16_t)(serving + 1u), memory_order_release);
 }
 #else
 static inline void vli_spin_raw_lock(struct vli_spinlock *lock)
@@ -111,7 +115,8 @@ static inline void vli_spin_unlock(struct vli_spinlock *lock, enum vli_rank rank
     vl_host_preempt_on();
 }
 
-/** vli_spin_lock_irq() - take it with interrupts off; returns what unlock_irq needs. Any context. */
+/** vli_spin_lock_irq() - take it with interrupts off; returns what unlock_irq needs. Any context.
+ */
 static inline unsigned long vli_spin_lock_irq(struct vli_spinlock *lock, enum vli_rank rank)
     VL_ACQUIRE(lock) VL_NO_LOCK_CHECK
 {

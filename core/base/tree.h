@@ -58,9 +58,13 @@ static inline void vli_tree_mirror(struct vli_tree_node *node, const struct vli_
 /** vli_tree_update() - @node's own value changed: mend the summaries from it to the root. */
 void vli_tree_update(struct vli_tree_node *node, vli_tree_summary_fn *summary);
 
+/** vli_tree_first() - least node, or NULL. */
 struct vli_tree_node *vli_tree_first(const struct vli_tree *tree);
+/** vli_tree_last() - greatest node, or NULL. */
 struct vli_tree_node *vli_tree_last(const struct vli_tree *tree);
+/** vli_tree_next() - the one after, or NULL. O(1) on average. */
 struct vli_tree_node *vli_tree_next(const struct vli_tree_node *node);
+/** vli_tree_prev() - the one before, or NULL. */
 struct vli_tree_node *vli_tree_prev(const struct vli_tree_node *node);
 
 /** vli_tree_parent() - NULL at the root. */

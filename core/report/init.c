@@ -16,10 +16,8 @@
 #include "core/object/object.h"
 #include "core/rmap/rmap.h"
 #include "core/slab/slab.h"
+#include "core/space/space.h"
 #include "core/table/table.h"
-
-/* When space/ is not linked, it is not started. */
-VLI_WEAK enum vl_status vli_space_init(void);
 
 static void percpu_init(unsigned count)
 {
@@ -45,7 +43,7 @@ enum vl_status vl_init(void)
     }
     percpu_init(count);
     for (size_t i = 0; i < VLI_COUNT_OF(start); i++) {
-        status = start[i] != NULL ? start[i]() : VL_OK;
+        status = start[i]();
         if (status != VL_OK) {
             return status;
         }

@@ -14,6 +14,8 @@
 #ifndef VLI_SLOT_PAIR_H
 #define VLI_SLOT_PAIR_H
 
+#include "core/slab/slab.h" /* which includes this, by the strategy */
+
 #if defined(VLI_TSAN)
 #include "core/slab/slot_irq.h"
 #else

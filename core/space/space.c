@@ -11,13 +11,11 @@
  * frame do not take the space's lock.
  */
 #include "core/space/area.h"
+#include "core/space/space.h"
 
 struct vl_cache *vli_area_cache;
 struct vl_pfn vli_zero_pfn;
 static struct vl_cache *space_cache;
-
-/** vli_space_init() - caches and the zero page. vl_init() only. */
-VL_MUST_CHECK enum vl_status vli_space_init(void);
 
 enum vl_status vli_space_init(void)
 {

@@ -39,7 +39,7 @@ struct vl_range {
  * vl_host_thread(). Only the core writes it, except that the host may set VL_THREAD_KILLED. */
 struct vl_thread {
     _Atomic uint32_t flags; /* VL_THREAD_* */
-    uint16_t depth;    /* sleeping locks held (debug builds) */
+    uint16_t depth;         /* sleeping locks held (debug builds) */
     uint16_t pad;
     uint8_t ranks[16]; /* their ranks, outermost first (debug builds) */
 };
@@ -175,7 +175,8 @@ struct vl_work {
     void (*run)(struct vl_work *work);
 };
 
-/** vl_host_defer() - run @work in a thread soon. Context: any, under core locks. Default: at once. */
+/** vl_host_defer() - run @work in a thread soon. Context: any, under core locks. Default: at once.
+ */
 void vl_host_defer(struct vl_work *work);
 
 /* -------------------------------------------------------------------------- tier 3: MMU */

@@ -10,11 +10,16 @@
 #include <vellum/types.h>
 #include <vellum/space.h>
 
-size_t vl_report_meminfo(char *out, size_t size);   /* /proc/meminfo */
-size_t vl_report_buddyinfo(char *out, size_t size); /* /proc/buddyinfo */
-size_t vl_report_slabinfo(char *out, size_t size);  /* /proc/slabinfo */
-size_t vl_report_vmstat(char *out, size_t size);    /* /proc/vmstat */
-size_t vl_report_zoneinfo(char *out, size_t size);  /* /proc/zoneinfo */
+/** vl_report_meminfo() - /proc/meminfo. */
+size_t vl_report_meminfo(char *out, size_t size);
+/** vl_report_buddyinfo() - /proc/buddyinfo. */
+size_t vl_report_buddyinfo(char *out, size_t size);
+/** vl_report_slabinfo() - /proc/slabinfo. */
+size_t vl_report_slabinfo(char *out, size_t size);
+/** vl_report_vmstat() - /proc/vmstat. */
+size_t vl_report_vmstat(char *out, size_t size);
+/** vl_report_zoneinfo() - /proc/zoneinfo. */
+size_t vl_report_zoneinfo(char *out, size_t size);
 /** vl_report_maps() - one line an area of @space. */
 size_t vl_report_maps(struct vl_space *space, char *out, size_t size);
 /** vl_report_smaps() - the same with what is resident in each. */

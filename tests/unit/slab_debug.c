@@ -159,16 +159,14 @@ static void faults_of_objects(void **state)
     assert_true(sim_dies(free_to_another_cache, NULL, "not of cache other"));
     sim_stop();
 }
+#define TEST_OBJECTS cmocka_unit_test(faults_of_objects),
+#else
+#define TEST_OBJECTS
 #endif
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_object_at_all),
-#ifdef VL_DEBUG
-        cmocka_unit_test(faults_of_objects),
-#endif
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_object_at_all), TEST_OBJECTS};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

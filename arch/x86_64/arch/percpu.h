@@ -17,6 +17,8 @@
 #ifndef VLI_ARCH_PERCPU_H
 #define VLI_ARCH_PERCPU_H
 
+#include "core/base/percpu.h"
+
 /* Two words that change together; lo is the one at the lower address. */
 struct vli_pair {
     uint64_t lo;
