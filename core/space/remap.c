@@ -309,6 +309,10 @@ static enum vl_status remap_locked(struct remapping *remap)
         return VL_EFAULT;
     }
     if (remap->old_len > remap->new_len) {
+        /* What is left must be able to move before anything is unmapped. */
+        if (must_move && remap->new_len > remap->area->rmap.end - remap->old_va) {
+            return VL_EFAULT;
+        }
         status = shrink(remap);
         if (status != VL_OK || !must_move) {
             return status;

@@ -27,11 +27,19 @@ void vli_space_forget(struct vl_space *space)
     vli_spin_unlock(&all_lock, VLI_RANK_COUNT_TREE);
 }
 
-/* Entries of one space that hold @frame: all leaf pages are searched, whatever the areas say. */
-static uint32_t entries_of(struct vl_space *space, struct vl_frame *frame)
+/* Frames whose entries are counted in one look at all spaces; by frame number, as far as no two
+ * meet. Quiescent, so one for all. */
+#define TALLY 16384u
+static struct {
+    uint32_t pfn[TALLY]; /* 0: none; frame 0 is never mapped */
+    uint32_t count[TALLY];
+    uint32_t used;
+} tally;
+
+/* Counts the entries of one space: all leaf pages are searched, whatever the areas say. */
+static void tally_space(struct vl_space *space)
 {
     struct vli_table_slot slot;
-    uint32_t count = 0;
     vl_va va = 0;
     vl_va stop;
 
@@ -39,24 +47,48 @@ static uint32_t entries_of(struct vl_space *space, struct vl_frame *frame)
         stop = vli_table_leaf_end(va, VLI_TABLE_USER_END);
         for (; va < stop; va += VL_PAGE_SIZE, slot.entry++) {
             uint64_t entry = vli_entry_load(&slot);
+            uint32_t pfn = vli_pte_pfn(entry).n;
 
-            count += vli_pte_has_frame(entry) && vli_pte_pfn(entry).n == vli_frame_pfn(frame).n;
+            tally.count[pfn % TALLY] += vli_pte_has_frame(entry) && tally.pfn[pfn % TALLY] == pfn;
         }
         vli_table_unlock(&slot);
     }
-    return count;
 }
 
-/* The frame's mappings are exactly the entries of all spaces that hold it. */
-static void check_all_spaces(struct vl_frame *frame)
+/* The mappings of each frame noted are exactly the entries of all spaces that hold it. */
+static void check_noted(void)
 {
     struct vli_list *node;
-    uint32_t count = 0;
 
-    vli_list_each (node, &all_spaces) {
-        count += entries_of(vli_list_entry(node, struct vl_space, all), frame);
+    if (tally.used == 0) {
+        return;
     }
-    VL_ASSERT(count == atomic_load_explicit(&frame->mappings, memory_order_relaxed));
+    vli_list_each (node, &all_spaces) {
+        tally_space(vli_list_entry(node, struct vl_space, all));
+    }
+    for (uint32_t i = 0; i < TALLY; i++) {
+        VL_ASSERT(tally.pfn[i] == 0 ||
+                  tally.count[i] == atomic_load_explicit(
+                                        &vli_frame_of((struct vl_pfn){tally.pfn[i]})->mappings,
+                                        memory_order_relaxed));
+        tally.pfn[i] = 0;
+        tally.count[i] = 0;
+    }
+    tally.used = 0;
+}
+
+static void note_frame(struct vl_frame *frame)
+{
+    uint32_t pfn = vli_frame_pfn(frame).n;
+
+    if (tally.pfn[pfn % TALLY] == pfn) {
+        return;
+    }
+    if (tally.pfn[pfn % TALLY] != 0) {
+        check_noted();
+    }
+    tally.pfn[pfn % TALLY] = pfn;
+    tally.used++;
 }
 #else
 void vli_space_register(struct vl_space *space)
@@ -69,9 +101,13 @@ void vli_space_forget(struct vl_space *space)
     vli_list_remove(&space->all);
 }
 
-static void check_all_spaces(struct vl_frame *frame)
+static void note_frame(struct vl_frame *frame)
 {
     (void)frame;
+}
+
+static void check_noted(void)
+{
 }
 #endif
 
@@ -184,7 +220,7 @@ static void check_areas(struct vl_space *space)
     VL_ASSERT(mapped == space->mapped && data == space->data);
 }
 
-/* One look at each frame of the space over all spaces; expensive, so once a frame's first entry. */
+/* Each frame of the space is looked for in all spaces. */
 static void check_mappings(struct vl_space *space)
 {
     struct vli_table_slot slot;
@@ -199,10 +235,11 @@ static void check_mappings(struct vl_space *space)
 
             if (entry != 0 &&
                 !vli_frame_is_marked(vli_frame_of(vli_pte_pfn(entry)), VLI_FRAME_PINNED)) {
-                check_all_spaces(vli_frame_of(vli_pte_pfn(entry)));
+                note_frame(vli_frame_of(vli_pte_pfn(entry)));
             }
         }
     }
+    check_noted();
 }
 
 void vl_space_validate(struct vl_space *space)

@@ -197,26 +197,39 @@ uint64_t vli_table_peek(struct vli_table *table, vl_va va)
     return entry == NULL ? 0 : atomic_load_explicit(entry, memory_order_acquire);
 }
 
+/* From *@va on, the first entry in use of the table page @link of level @level, but none at or
+ * above @end: sets *@va to where it begins (or keeps it, inside). 0: none, *@va is at or above @end
+ * or at the end of what the page covers. */
+static uint64_t next_link(uint64_t link, unsigned level, vl_va *va, vl_va end)
+{
+    unsigned index = vli_table_index(*va, level);
+    _Atomic uint64_t *entry = &vli_table_entries(link)[index];
+
+    for (; index < VLI_TABLE_ENTRIES && *va < end; index++, entry++) {
+        /* Acquire: as in walk(). */
+        uint64_t below = atomic_load_explicit(entry, memory_order_acquire);
+
+        if (vli_pte_is_present(below)) {
+            return below;
+        }
+        /* Past what the empty entry covers; ends at the latest at the user's end. */
+        *va = (vl_va)vli_round_down(*va, vli_table_reach(level)) + (vl_va)vli_table_reach(level);
+    }
+    return 0;
+}
+
 /* The link to the first leaf table page at or after *@va and below @end; sets *@va. 0: none. */
 static uint64_t next_leaf(struct vli_table *table, vl_va *va, vl_va end)
 {
     while (*va < end) {
         uint64_t link = table->root.a;
-        unsigned at = VLI_TABLE_LEVELS - 1;
 
-        for (; at > 0; at--) {
-            /* Acquire: as in walk(). */
-            link = atomic_load_explicit(&vli_table_entries(link)[vli_table_index(*va, at)],
-                                        memory_order_acquire);
-            if (!vli_pte_is_present(link)) {
-                break;
-            }
+        for (unsigned at = VLI_TABLE_LEVELS - 1; at > 0 && link != 0; at--) {
+            link = next_link(link, at, va, end);
         }
-        if (at == 0) {
+        if (link != 0) {
             return link;
         }
-        /* Past everything that the empty entry covers; ends at the latest at the user's end. */
-        *va = (vl_va)vli_round_down(*va, vli_table_reach(at)) + (vl_va)vli_table_reach(at);
     }
     return 0;
 }

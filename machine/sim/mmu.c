@@ -361,6 +361,11 @@ bool sim_probe(vl_va va, uint32_t access, bool user)
     return may;
 }
 
+bool sim_peek(vl_va va, uint64_t *out)
+{
+    return va < USER_END && step(&sim_mmu[sim_self.cpu], va, LOAD, out);
+}
+
 bool sim_tlb_holds(unsigned cpu, vl_va va)
 {
     return find(&sim_mmu[cpu], va) != NULL;

@@ -35,6 +35,9 @@ VL_MUST_CHECK enum vl_status sim_add(vl_va va, uint64_t value);
  * which never touches user pages this way (SMAP) nor executes them (SMEP). */
 bool sim_probe(vl_va va, uint32_t access, bool user);
 
+/** sim_peek() - a load that takes no fault: false when the MMU would refuse it now. */
+bool sim_peek(vl_va va, uint64_t *out);
+
 /** sim_tlb_holds() - is a translation of @va in the TLB of @cpu, whatever its rights? Quiescent. */
 bool sim_tlb_holds(unsigned cpu, vl_va va);
 
