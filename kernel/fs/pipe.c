@@ -257,6 +257,7 @@ static bool has_room_for(struct pipe *pipe, struct file *file, size_t left)
 
 /* One turn of a write. Returns: bytes; an errno; 0: try again. The mutex is held. */
 static long write_turn(struct pipe *pipe, struct file *file, struct user_iter *from)
+    VL_REQUIRES(pipe->mutex)
 {
     if (pipe->readers == 0) {
         signal_send_thread(current(), SIGPIPE);
@@ -458,7 +459,7 @@ static struct pipe *fifo_enter(struct inode *inode)
 }
 
 /* Wait until the other side was opened once. 0 or -ERESTARTSYS. The mutex is held. */
-static long fifo_wait(struct pipe *pipe, bool for_writer)
+static long fifo_wait(struct pipe *pipe, bool for_writer) VL_REQUIRES(pipe->mutex)
 {
     const uint32_t *opens = for_writer ? &pipe->writer_opens : &pipe->reader_opens;
     const uint32_t *there = for_writer ? &pipe->writers : &pipe->readers;
