@@ -100,7 +100,8 @@ FUNCTION entry_syscall
     pushq %rdi
     PUSH_REST
     sti
-    cmpq $SYSCALL_MAX, %rax
+    movl %eax, %eax /* the number is an int, as on Linux */
+    cmpl $SYSCALL_MAX, %eax
     ja 2f
     movq %r10, %rcx
     call *syscall_table(, %rax, 8)

@@ -71,7 +71,9 @@ void page_fault_user(struct trap_frame *frame, uintptr_t address)
 {
     enum vl_status status = VL_EFAULT;
 
-    if (VLI_LIKELY(address < USER_END)) {
+    /* Without PF_USER it was the CPU's own access on behalf of the instruction, such as QEMU's iret
+     * to another ring: resolving it would not help. */
+    if (VLI_LIKELY(address < USER_END && (frame->error & PF_USER) != 0)) {
         status = vl_space_fault(current()->space, address, fault_access(frame->error));
         if (VLI_LIKELY(status == VL_OK)) {
             return;
