@@ -12,8 +12,6 @@
  */
 #include "kernel/proc/exec.h"
 
-#define ELF_CLASS_64 2
-#define ELF_LITTLE   1
 #define ET_EXEC      2
 #define ET_DYN       3
 #define EM_X86_64    62
