@@ -72,10 +72,10 @@ static bool header_is_ours(const struct elf_header *header)
 {
     static const unsigned char magic[4] = {0x7f, 'E', 'L', 'F'};
 
-    return memcmp(header->ident, magic, sizeof(magic)) == 0 && header->ident[4] == ELF_CLASS_64 &&
-           header->ident[5] == ELF_LITTLE && (header->type == ET_EXEC || header->type == ET_DYN) &&
-           header->machine == EM_X86_64 && header->segment_size == sizeof(struct elf_segment) &&
-           header->segment_count != 0 &&
+    /* Class and byte order are not looked at, as on Linux: the machine says it all. */
+    return memcmp(header->ident, magic, sizeof(magic)) == 0 &&
+           (header->type == ET_EXEC || header->type == ET_DYN) && header->machine == EM_X86_64 &&
+           header->segment_size == sizeof(struct elf_segment) && header->segment_count != 0 &&
            header->segment_count <= HEADERS_BYTES_MAX / sizeof(struct elf_segment);
 }
 

@@ -10,8 +10,10 @@
 
 #include "kernel/proc/internal.h"
 
-#define EXEC_HEAD_BYTES  1024u /* of the file, read at once: the ELF header and its segments */
-#define EXEC_STACK_TOP   ((vl_va)0x7ffffffff000)
+#define EXEC_HEAD_BYTES 1024u /* of the file, read at once: the ELF header and its segments */
+/* A MiB below the end: programs that try the last page must not hit their own stack, which on Linux
+ * is never there either. */
+#define EXEC_STACK_TOP   ((vl_va)0x7ffffff00000)
 #define EXEC_PIE_BASE    ((vl_va)0x555555554000)
 #define EXEC_STACK_SLACK ((size_t)128 << 10) /* mapped below what is written, as Linux does */
 
