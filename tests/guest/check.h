@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,15 +97,8 @@ static inline int check_done(void)
 /* Is this kernel ours? What only it promises (exact counts of frames) is checked only there. */
 static inline bool on_vellum(void)
 {
-    char text[256] = {0};
-    FILE *file = fopen("/proc/version", "r");
-    if (file) {
-        if (!fgets(text, sizeof(text), file)) {
-            text[0] = 0;
-        }
-        fclose(file);
-    }
-    return strstr(text, "Vellum") != NULL;
+    struct utsname name;
+    return uname(&name) == 0 && strstr(name.version, "Vellum") != NULL;
 }
 
 /* Free memory in KiB, after what is cached for later has been given back. */

@@ -196,13 +196,6 @@ static void general_interrupt(void)
     __asm__ volatile("int $0x55");
 }
 
-static void return_to_kernel_segment(void)
-{
-    __asm__ volatile("pushq $0\n pushq %%rsp\n pushfq\n pushq $0x8\n leaq 1f(%%rip), %%rax\n"
-                     "pushq %%rax\n iretq\n 1: nop" ::
-                         : "rax", "memory");
-}
-
 static void beyond_file(void)
 {
     int fd = open("/tmp/short", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -301,14 +294,5 @@ int main(void)
         }
         waitpid(child, NULL, 0);
     }
-    /* Which signal is the CPU's or QEMU's matter; that it is one is not. */
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        return_to_kernel_segment();
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    check(WIFSIGNALED(status), "iret to a kernel segment ends by a signal");
     return check_done();
 }
