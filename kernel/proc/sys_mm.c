@@ -231,12 +231,11 @@ SYSCALL(mremap)
         ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 && (flags & MREMAP_MAYMOVE) == 0)) {
         return -EINVAL;
     }
-    if (old_va % VL_PAGE_SIZE != 0 || new_len == 0 || new_len > VL_USER_END ||
-        old_len > VL_USER_END) {
+    new_len = vli_round_up(new_len, VL_PAGE_SIZE); /* may wrap to 0 */
+    if (old_va % VL_PAGE_SIZE != 0 || new_len == 0 || old_len > VL_USER_END) {
         return -EINVAL;
     }
     old_len = vli_round_up(old_len, VL_PAGE_SIZE);
-    new_len = vli_round_up(new_len, VL_PAGE_SIZE);
     if ((flags & MREMAP_DONTUNMAP) != 0 && old_len != new_len) {
         return -EINVAL;
     }
