@@ -20,7 +20,8 @@
 #include "kernel/cpu/trap.h"
 
 #define F 8
-#define WORK_OFFSET 24 /* of thread.work; sched.c asserts it */
+#define WORK_OFFSET  24 /* of thread.work; sched.c asserts it */
+#define SPACE_OFFSET 48 /* of thread.space; likewise */
 #define SYSCALL_MAX 511
 
     .section .text.entry, "ax"
@@ -250,21 +251,44 @@ FUNCTION \name
     TRAP_WITH_ERROR entry_alignment 17
     TRAP entry_simd 19
 
+/*
+ * From user mode straight to vl_space_fault(space, address, access): this is the hottest exception.
+ * The address goes into the frame's place for %rbx, which is free on this path, since CR2 may have
+ * changed when the core says no.
+ */
 FUNCTION entry_page_fault
     pushq %rdi
     PUSH_REST
     SMAP_CLOSE
     cld
-    leaq F(%rsp), %rdi
-    movq %cr2, %rsi
     testb $3, TF_CS+F(%rsp)
     jz 1f
     swapgs
+    movl TF_ERROR+F(%rsp), %eax
+    movq %cr2, %rsi
+    movq %rsi, TF_RBX+F(%rsp)
     sti
-    call page_fault_user
+    andl $31, %eax
+    movzbl fault_access(%rax), %edx
+    testl %edx, %edx
+    jz 2f
+    movq %gs:GS_CURRENT, %rax
+    movq SPACE_OFFSET(%rax), %rdi
+    call vl_space_fault
+    testl %eax, %eax
+    jnz 3f
+    cli
+    jmp return_to_user
+2:  movl $-14, %eax             /* VL_EFAULT */
+3:  leaq F(%rsp), %rdi
+    movq TF_RBX+F(%rsp), %rsi
+    movl %eax, %edx
+    call page_fault_unresolved
     cli
     jmp return_to_user
 1:  STORE_PRESERVED
+    leaq F(%rsp), %rdi
+    movq %cr2, %rsi
     call page_fault_kernel
     jmp return_to_kernel_full
 

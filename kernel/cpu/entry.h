@@ -6,8 +6,11 @@
 
 #include "kernel/cpu/trap.h"
 
-/** page_fault_user() - from user mode. Context: interrupts on; rbx, rbp, r12–r15 stale. */
-void page_fault_user(struct trap_frame *frame, uintptr_t address);
+/** page_fault_unresolved() - from user mode, and vl_space_fault() said @status. Context: interrupts
+ * on; rbx, rbp, r12–r15 stale. */
+void page_fault_unresolved(struct trap_frame *frame, uintptr_t address, enum vl_status status);
+/** fault_access - for vl_space_fault(), by the low bits of a page fault's error code. */
+extern const uint8_t fault_access[32];
 /** page_fault_kernel() - from kernel mode: a user copy, or a bug. Context: interrupts off. */
 void page_fault_kernel(struct trap_frame *frame, uintptr_t address);
 /** trap_user() - any other exception, from user mode. Context: interrupts on. */

@@ -47,16 +47,23 @@ static uintptr_t extable_find(uintptr_t rip)
     return 0;
 }
 
-static inline uint32_t fault_access(uint64_t error)
-{
-    if ((error & PF_WRITE) != 0) {
-        return VL_WRITE;
-    }
-    return (error & PF_FETCH) != 0 ? VL_EXEC : VL_READ;
-}
+/*
+ * The access that a page fault's error code tells, for vl_space_fault(). 0: one that no handling
+ * resolves: reserved bits set in an entry, or, from user mode, an access of the CPU's own without
+ * PF_USER, such as QEMU's iret to another ring.
+ */
+#define ACCESS_OF(error)                                                                           \
+    (((error)&PF_USER) == 0 || ((error)&PF_RESERVED) != 0 ? 0                                      \
+     : ((error)&PF_WRITE) != 0                            ? VL_WRITE                               \
+     : ((error)&PF_FETCH) != 0                            ? VL_EXEC                                \
+                                                          : VL_READ)
+#define ACCESS_OF_4(error)                                                                         \
+    ACCESS_OF(error), ACCESS_OF((error) + 1), ACCESS_OF((error) + 2), ACCESS_OF((error) + 3)
+const uint8_t fault_access[32] = {ACCESS_OF_4(0),  ACCESS_OF_4(4),  ACCESS_OF_4(8),
+                                  ACCESS_OF_4(12), ACCESS_OF_4(16), ACCESS_OF_4(20),
+                                  ACCESS_OF_4(24), ACCESS_OF_4(28)};
 
-static VLI_NOINLINE void page_fault_unresolved(struct trap_frame *frame, uintptr_t address,
-                                               enum vl_status status)
+void page_fault_unresolved(struct trap_frame *frame, uintptr_t address, enum vl_status status)
 {
     struct user_fault fault = {TRAP_PAGE_FAULT, frame->error, address, status};
 
@@ -65,21 +72,6 @@ static VLI_NOINLINE void page_fault_unresolved(struct trap_frame *frame, uintptr
                     (unsigned long)address);
     }
     proc_user_fault(frame, &fault);
-}
-
-void page_fault_user(struct trap_frame *frame, uintptr_t address)
-{
-    enum vl_status status = VL_EFAULT;
-
-    /* Without PF_USER it was the CPU's own access on behalf of the instruction, such as QEMU's iret
-     * to another ring: resolving it would not help. */
-    if (VLI_LIKELY(address < USER_END && (frame->error & PF_USER) != 0)) {
-        status = vl_space_fault(current()->space, address, fault_access(frame->error));
-        if (VLI_LIKELY(status == VL_OK)) {
-            return;
-        }
-    }
-    page_fault_unresolved(frame, address, status);
 }
 
 void page_fault_kernel(struct trap_frame *frame, uintptr_t address)
@@ -96,7 +88,8 @@ void page_fault_kernel(struct trap_frame *frame, uintptr_t address)
     }
     if ((frame->rflags & RFLAGS_IF) != 0 && cpu_preempt_depth() == 0 && current()->space != NULL) {
         cpu_irq_on();
-        status = vl_space_fault(current()->space, address, fault_access(frame->error));
+        status = vl_space_fault(current()->space, address,
+                                (frame->error & PF_WRITE) != 0 ? VL_WRITE : VL_READ);
         cpu_irq_off();
     }
     if (status != VL_OK) {

@@ -50,7 +50,8 @@ static VLI_ALIGNED(64) struct {
 } queues[VL_CPUS_MAX];
 
 _Static_assert(offsetof(struct thread, vl) == 0, "vl_host_thread() returns it");
-_Static_assert(offsetof(struct thread, work) == 24, "entry.S relies on it");
+_Static_assert(offsetof(struct thread, work) == 24 && offsetof(struct thread, space) == 48,
+               "entry.S relies on it");
 _Static_assert(offsetof(struct cpu, self) == GS_SELF &&
                    offsetof(struct cpu, current) == GS_CURRENT &&
                    offsetof(struct cpu, kernel_stack) == GS_KERNEL_STACK &&
