@@ -25,6 +25,7 @@ static struct {
 static _Atomic uint64_t counts[VL_EVENT_TABLE_FREE + 1];
 
 static _Atomic uint64_t fail_countdown;
+static _Atomic uint64_t fail_from = UINT64_MAX; /* from this one on all fail */
 static _Atomic uint32_t fail_per_65536;
 static _Atomic uint64_t fail_made;
 static _Atomic uint64_t fail_asked;
@@ -76,6 +77,7 @@ void sim_event_dump(void)
 void sim_inject_start(void)
 {
     atomic_store(&fail_countdown, UINT64_MAX);
+    atomic_store(&fail_from, UINT64_MAX);
     atomic_store(&fail_per_65536, 0);
     atomic_store(&fail_made, 0);
     atomic_store(&fail_asked, 0);
@@ -87,6 +89,13 @@ void sim_inject_start(void)
 void sim_fail_after(uint64_t count)
 {
     atomic_store(&fail_countdown, count);
+}
+
+void sim_fail_from(uint64_t count)
+{
+    uint64_t asked = atomic_load(&fail_asked);
+
+    atomic_store(&fail_from, count == UINT64_MAX ? UINT64_MAX : asked + count);
 }
 
 void sim_fail_often(uint32_t per_65536)
@@ -123,7 +132,10 @@ bool vl_host_alloc_fails(void)
     uint32_t often = atomic_load_explicit(&fail_per_65536, memory_order_relaxed);
     bool fails = countdown_hits();
 
-    atomic_fetch_add_explicit(&fail_asked, 1, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&fail_asked, 1, memory_order_relaxed) >=
+        atomic_load_explicit(&fail_from, memory_order_relaxed)) {
+        fails = true;
+    }
     if (!fails && often != 0) {
         /* An interrupt of the same CPU may draw the same number: no harm. */
         uint64_t state = atomic_load_explicit(&fail_random[sim_self.cpu], memory_order_relaxed);

@@ -49,6 +49,8 @@ uint64_t sim_ops(uint64_t fallback);
 /* ---- failed allocations (VL_EVENTS builds) ---- */
 /** sim_fail_after() - the allocation after @count more fails, once. UINT64_MAX: none. */
 void sim_fail_after(uint64_t count);
+/** sim_fail_from() - all allocations after @count more fail. UINT64_MAX: none. */
+void sim_fail_from(uint64_t count);
 /** sim_fail_often() - each allocation fails with probability @per_65536 / 65536, from the seed. */
 void sim_fail_often(uint32_t per_65536);
 /** sim_fail_count() - how many allocations were made to fail since sim_start(). */
