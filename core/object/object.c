@@ -8,7 +8,7 @@
  */
 #include "core/object/object.h"
 #include "core/rmap/unmap.h"
-#include "core/base/bits.h"
+#include <vellum/host.h>
 
 #define SIZE_END (VLI_PAGES_INDEX_END << VL_PAGE_SHIFT)
 /* Pages taken out of the tree under one hold of its lock. */
@@ -127,6 +127,24 @@ uint64_t vl_object_size(const struct vl_object *object)
 uint64_t vl_object_pages(const struct vl_object *object)
 {
     return atomic_load_explicit(&object->count, memory_order_relaxed);
+}
+
+enum vl_status vli_refill(void)
+{
+    struct vl_frame *frame;
+
+    vli_rank_assert_none();
+    if (vli_table_reserve(VL_WAIT) == VL_OK) {
+        frame = vli_frame_get(0, VL_WAIT);
+        if (frame != NULL) {
+            vli_frame_put(frame, 0);
+            return VL_OK;
+        }
+    }
+    if ((vl_host_thread()->flags & VL_THREAD_KILLED) != 0) {
+        return VL_ENOMEM;
+    }
+    return vl_host_out_of_memory(1) ? VL_OK : VL_ENOMEM;
 }
 
 /* ------------------------------------------------------------------------ size, truncation */
@@ -336,8 +354,7 @@ enum vl_status vl_object_page_get(struct vl_object *object, uint64_t index, enum
     status = find_or_insert(object, index, NULL, NULL, &frame);
     while (status == VL_ENOENT && mode == VL_PAGE_CREATE) {
         status = page_make(object, index, &frame);
-        /* The OOM policy is asked with no lock held; it says whether another try is worth it. */
-        if (status == VL_ENOMEM && vl_host_out_of_memory(1)) {
+        if (status == VL_ENOMEM && vli_refill() == VL_OK) {
             status = VL_ENOENT;
         }
     }

@@ -36,6 +36,10 @@ struct vl_object {
 /** vli_object_init() - the caches. vl_init() only. */
 VL_MUST_CHECK enum vl_status vli_object_init(void);
 
+/** vli_refill() - memory ran out, under locks that were left: reclaim, or ask the out-of-memory
+ * policy. VL_OK: try again; VL_ENOMEM. Context: thread, no core lock held; may sleep. */
+VL_MUST_CHECK enum vl_status vli_refill(void);
+
 /** vli_object_create_shared() - anonymous shared memory of @size bytes, one reference. May sleep.
  * VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_object_create_shared(uint64_t size, struct vl_object **out);

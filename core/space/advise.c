@@ -122,7 +122,7 @@ static enum vl_status advise_pattern(struct vl_space *space, vl_va start, vl_va 
         vli_rw_write_lock(&space->lock);
         status = set_pattern(space, start, end, advice, &dead);
         vli_rw_write_unlock(&space->lock);
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }

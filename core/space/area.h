@@ -156,9 +156,6 @@ void vli_area_merge_range(struct vl_space *space, vl_va start, vl_va end, struct
 void vli_area_free_dead(struct vli_list *dead);
 
 /* ---- space.c ---- */
-/** vli_space_refill() - memory ran out under a lock that was left: reclaim, or ask the policy.
- * VL_OK: try again; VL_ENOMEM. No lock held. */
-VL_MUST_CHECK enum vl_status vli_space_refill(void);
 /** vli_space_new() - an empty space. VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_space_new(struct vl_space **out);
 /** vli_space_free_tables() - vli_table_free_spans() for table pages that no area needs any more;

@@ -499,7 +499,7 @@ static enum vl_status fill_lack(struct fault *fault)
         break;
     }
     if (status != VL_OK || fault->lacks == LACKS_TABLE || fault->lacks == LACKS_RMAP) {
-        status = vli_space_refill();
+        status = vli_refill();
     }
     fault->lacks = LACKS_NOTHING;
     return status;

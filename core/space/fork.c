@@ -143,7 +143,7 @@ enum vl_status vl_space_fork(struct vl_space *parent, struct vl_space **out_chil
             return VL_OK;
         }
         vl_space_put(fork.child);
-        if (vli_space_refill() != VL_OK) {
+        if (vli_refill() != VL_OK) {
             break;
         }
     }

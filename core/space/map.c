@@ -204,7 +204,7 @@ enum vl_status vl_space_unmap(struct vl_space *space, vl_va start, size_t len)
             vli_unmap_commit(space, start, end, &dead);
         }
         vli_rw_write_unlock(&space->lock);
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }
@@ -422,7 +422,7 @@ static enum vl_status object_make(struct mapping *map, size_t len)
     if (map->object == NULL && map->request->kind == VL_MAP_SHARED) {
         do {
             status = vli_object_create_shared(len, &map->object);
-        } while (status == VL_ENOMEM && vli_space_refill() == VL_OK);
+        } while (status == VL_ENOMEM && vli_refill() == VL_OK);
     }
     return status;
 }
@@ -452,7 +452,7 @@ enum vl_status vl_space_map(struct vl_space *space, const struct vl_map_request 
             status = map_locked(space, &map, len);
             vli_rw_write_unlock(&space->lock);
         }
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }
@@ -531,7 +531,7 @@ vl_va vl_space_brk(struct vl_space *space, vl_va want)
         status = map.area == NULL ? VL_EAGAIN : brk_locked(space, want, &map, &request);
         end = space->brk_end;
         vli_rw_write_unlock(&space->lock);
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }

@@ -185,7 +185,7 @@ enum vl_status vl_space_protect(struct vl_space *space, vl_va start, size_t len,
         vli_rw_write_lock(&space->lock);
         status = protect_locked(&change);
         vli_rw_write_unlock(&space->lock);
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }

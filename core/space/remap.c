@@ -354,7 +354,7 @@ enum vl_status vl_space_remap(struct vl_space *space, vl_va old_va, size_t old_l
             has_moved = remap.moved == NULL;
             vli_rw_write_unlock(&space->lock);
         }
-        if (status != VL_EAGAIN || vli_space_refill() != VL_OK) {
+        if (status != VL_EAGAIN || vli_refill() != VL_OK) {
             break;
         }
     }

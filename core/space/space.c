@@ -2,7 +2,7 @@
  * space.c - life of a space: made, shared by references, made active, ended.
  *
  * Memory under locks. Whoever holds the space's lock asks with VL_ATOMIC. When that fails the
- * operation leaves all locks, with everything as it was, calls vli_space_refill() and starts again
+ * operation leaves all locks, with everything as it was, calls vli_refill() and starts again
  * from the beginning: reclaim and the out-of-memory policy never run under a core lock.
  *
  * The end of a space: nobody else has a reference, so nothing faults or maps. Entries are emptied
@@ -42,24 +42,6 @@ enum vl_status vli_space_init(void)
     return VL_OK;
 }
 
-enum vl_status vli_space_refill(void)
-{
-    struct vl_frame *frame;
-
-    vli_rank_assert_none();
-    if (vli_table_reserve(VL_WAIT) == VL_OK) {
-        frame = vli_frame_get(0, VL_WAIT);
-        if (frame != NULL) {
-            vli_frame_put(frame, 0);
-            return VL_OK;
-        }
-    }
-    if ((vl_host_thread()->flags & VL_THREAD_KILLED) != 0) {
-        return VL_ENOMEM;
-    }
-    return vl_host_out_of_memory(1) ? VL_OK : VL_ENOMEM;
-}
-
 enum vl_status vli_space_new(struct vl_space **out)
 {
     struct vl_space *space = vl_cache_alloc(space_cache, VL_WAIT);
@@ -88,8 +70,7 @@ enum vl_status vl_space_create(struct vl_space **out)
 {
     enum vl_status status = vli_space_new(out);
 
-    for (unsigned i = 0; status == VL_ENOMEM && i < VLI_TRIES_MAX && vli_space_refill() == VL_OK;
-         i++) {
+    for (unsigned i = 0; status == VL_ENOMEM && i < VLI_TRIES_MAX && vli_refill() == VL_OK; i++) {
         status = vli_space_new(out);
     }
     return status;
