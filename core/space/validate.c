@@ -27,9 +27,17 @@ void vli_space_forget(struct vl_space *space)
     vli_spin_unlock(&all_lock, VLI_RANK_COUNT_TREE);
 }
 
-/* Adds the entries of a space, whatever its areas say, to the counts of the frames that they hold.
- */
-static void count_entries(struct vl_space *space, uint32_t *counts)
+/* Frames whose entries are counted in one look at all spaces; by frame number, as far as no two
+ * meet. Quiescent, so one for all. */
+#define TALLY 16384u
+static struct {
+    uint32_t pfn[TALLY]; /* 0: none; frame 0 is never mapped */
+    uint32_t count[TALLY];
+    uint32_t used;
+} tally;
+
+/* Counts the entries of one space: all leaf pages are searched, whatever the areas say. */
+static void tally_space(struct vl_space *space)
 {
     struct vli_table_slot slot;
     vl_va va = 0;
@@ -37,58 +45,50 @@ static void count_entries(struct vl_space *space, uint32_t *counts)
 
     while (vli_table_next(&space->table, &va, VLI_TABLE_USER_END, &slot)) {
         stop = vli_table_leaf_end(va, VLI_TABLE_USER_END);
-        while ((va = vli_entry_skip_empty(&slot, va, stop)) < stop) {
-            counts[vli_pte_pfn(vli_entry_load(&slot)).n - vli_frames_first]++;
-            va += VL_PAGE_SIZE;
-            slot.entry++;
+        for (; va < stop; va += VL_PAGE_SIZE, slot.entry++) {
+            uint64_t entry = vli_entry_load(&slot);
+            uint32_t pfn = vli_pte_pfn(entry).n;
+
+            tally.count[pfn % TALLY] += vli_pte_has_frame(entry) && tally.pfn[pfn % TALLY] == pfn;
         }
         vli_table_unlock(&slot);
     }
 }
 
-/* A counter for each frame, zeroed; NULL when there is no memory for so many: then the check is
- * left out. */
-static uint32_t *counts_new(void)
+/* The mappings of each frame noted are exactly the entries of all spaces that hold it. */
+static void check_noted(void)
 {
-    size_t frames = vli_frames_end - vli_frames_first;
-    uint32_t *counts = vl_kmalloc(frames * sizeof(*counts), VL_ATOMIC | VL_MAY_FAIL);
-
-    for (size_t i = 0; counts != NULL && i < frames; i++) {
-        counts[i] = 0;
-    }
-    return counts;
-}
-
-/* A frame's mappings are exactly the entries of all spaces that hold it, for all that @space maps.
- */
-static void check_all_spaces(struct vl_space *space)
-{
-    uint32_t *counts = counts_new();
-    struct vli_table_slot slot;
     struct vli_list *node;
-    struct vl_frame *frame;
-    vl_va va = 0;
-    vl_va stop;
 
-    if (counts == NULL) {
+    if (tally.used == 0) {
         return;
     }
     vli_list_each (node, &all_spaces) {
-        count_entries(vli_list_entry(node, struct vl_space, all), counts);
+        tally_space(vli_list_entry(node, struct vl_space, all));
     }
-    while (vli_table_next(&space->table, &va, VLI_TABLE_USER_END, &slot)) {
-        stop = vli_table_leaf_end(va, VLI_TABLE_USER_END);
-        while ((va = vli_entry_skip_empty(&slot, va, stop)) < stop) {
-            frame = vli_frame_of(vli_pte_pfn(vli_entry_load(&slot)));
-            VL_ASSERT(vli_frame_is_marked(frame, VLI_FRAME_PINNED) ||
-                      counts[vli_frame_pfn(frame).n - vli_frames_first] ==
-                          atomic_load_explicit(&frame->mappings, memory_order_relaxed));
-            va += VL_PAGE_SIZE;
-            slot.entry++;
-        }
-        vli_table_unlock(&slot);
+    for (uint32_t i = 0; i < TALLY; i++) {
+        VL_ASSERT(tally.pfn[i] == 0 ||
+                  tally.count[i] == atomic_load_explicit(
+                                        &vli_frame_of((struct vl_pfn){tally.pfn[i]})->mappings,
+                                        memory_order_relaxed));
+        tally.pfn[i] = 0;
+        tally.count[i] = 0;
     }
-    vl_kfree(counts);
+    tally.used = 0;
+}
+
+static void note_frame(struct vl_frame *frame)
+{
+    uint32_t pfn = vli_frame_pfn(frame).n;
+
+    if (tally.pfn[pfn % TALLY] == pfn) {
+        return;
+    }
+    if (tally.pfn[pfn % TALLY] != 0) {
+        check_noted();
+    }
+    tally.pfn[pfn % TALLY] = pfn;
+    tally.used++;
 }
 #else
 void vli_space_register(struct vl_space *space)
@@ -101,9 +101,13 @@ void vli_space_forget(struct vl_space *space)
     vli_list_remove(&space->all);
 }
 
-static void check_all_spaces(struct vl_space *space)
+static void note_frame(struct vl_frame *frame)
 {
-    (void)space;
+    (void)frame;
+}
+
+static void check_noted(void)
+{
 }
 #endif
 
@@ -216,13 +220,35 @@ static void check_areas(struct vl_space *space)
     VL_ASSERT(mapped == space->mapped && data == space->data);
 }
 
+/* Each frame of the space is looked for in all spaces. */
+static void check_mappings(struct vl_space *space)
+{
+    struct vli_table_slot slot;
+    vl_va va = 0;
+    vl_va stop;
+
+    while (vli_table_next(&space->table, &va, VLI_TABLE_USER_END, &slot)) {
+        vli_table_unlock(&slot);
+        stop = vli_table_leaf_end(va, VLI_TABLE_USER_END);
+        for (; va < stop; va += VL_PAGE_SIZE, slot.entry++) {
+            uint64_t entry = vli_entry_load(&slot);
+
+            if (entry != 0 &&
+                !vli_frame_is_marked(vli_frame_of(vli_pte_pfn(entry)), VLI_FRAME_PINNED)) {
+                note_frame(vli_frame_of(vli_pte_pfn(entry)));
+            }
+        }
+    }
+    check_noted();
+}
+
 void vl_space_validate(struct vl_space *space)
 {
     struct counted counted = {0, 0};
 
     check_areas(space);
     check_entries(space, &counted);
-    check_all_spaces(space);
+    check_mappings(space);
     VL_ASSERT(counted.anon == atomic_load_explicit(&space->table.anon_pages, memory_order_relaxed));
     VL_ASSERT(counted.file == atomic_load_explicit(&space->table.file_pages, memory_order_relaxed));
     vli_table_validate(&space->table);
