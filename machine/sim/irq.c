@@ -67,9 +67,22 @@ static void call_one(unsigned cpu)
     pthread_mutex_unlock(&cpu_lock);
 }
 
+/* While this CPU waits for others it answers their calls itself: ThreadSanitizer keeps signals back
+ * from a thread that blocks or spins, and two CPUs would wait for each other for ever. */
+static void answer(void)
+{
+    unsigned long flags = vl_host_irq_save();
+
+    run_call(sim_self.cpu);
+    vl_host_irq_restore(flags);
+    sim_cpu_relax_slow();
+}
+
 void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu), void *arg)
 {
-    pthread_mutex_lock(&call.lock);
+    while (pthread_mutex_trylock(&call.lock) != 0) {
+        answer();
+    }
     call.fn = fn;
     call.arg = arg;
     for (unsigned cpu = 0; cpu < sim_machine.config.cpus; cpu++) {
@@ -80,7 +93,7 @@ void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsig
     }
     /* Acquire: pairs with the release in run_call(). */
     while (atomic_load_explicit(&call.left, memory_order_acquire) != 0) {
-        sim_cpu_relax_slow();
+        answer();
     }
     pthread_mutex_unlock(&call.lock);
 }

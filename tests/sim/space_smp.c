@@ -1,0 +1,462 @@
+/*
+ * Goal: one space used by many CPUs at once stays right: touches, maps, unmaps, protections, moves,
+ * forks, exits and truncations run against each other, interrupts come in between, and each CPU
+ * still sees exactly what it may.
+ * Method: threads of one process, one a CPU. The pages of a range belong to the CPUs in turn, eight
+ * by eight: each does what it likes with its own and knows what must be there, while its neighbours
+ * split and merge the same areas and fill the same table pages. A second range belongs to all: they
+ * add to its words in single steps, one or another makes it read-only for a moment or forks, and no
+ * step may be lost nor seen by a child that was forked before it. A file is truncated under those
+ * who read it. Between rounds nobody runs and everything is validated.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "machine/sim/mmu.h"
+#include "machine/sim/sim.h"
+
+#define PAGE       VL_PAGE_SIZE
+#define CPUS_MAX   4u
+#define BLOCK      8u  /* pages that one CPU has in a row */
+#define BLOCKS     12u /* of each CPU */
+#define OWN        (BLOCK * BLOCKS)
+#define COMMON     16u
+#define FILE_PAGES 24u
+#define ROUNDS     12u
+#define OPS        40000u
+/* The range of own pages lies across a boundary of table pages of every level. */
+#define OWN_START  ((512ull << 30) - CPUS_MAX * OWN / 2 * PAGE)
+#define PRIVATE_VA ((vl_va)0x40000000)
+#define SHARED_VA  ((vl_va)0x50000000)
+#define FILE_VA    ((vl_va)0x60000000)
+
+/* One page of a CPU: what it expects there. */
+struct own_page {
+    bool is_mapped;
+    uint32_t prot;
+    uint64_t word;
+};
+
+static struct {
+    unsigned cpus;
+    uint64_t ops;
+    uint64_t seed;
+    struct vl_space *space;
+    struct vl_object *file;
+    struct own_page own[CPUS_MAX][OWN];
+    uint64_t added_private[CPUS_MAX][COMMON];
+    uint64_t added_shared[CPUS_MAX][COMMON];
+    uint64_t forks[CPUS_MAX];
+    uint64_t refused[CPUS_MAX];
+    unsigned round;
+} smp;
+
+static vl_va own_va(unsigned cpu, unsigned page)
+{
+    unsigned block = page / BLOCK * smp.cpus + cpu;
+
+    return OWN_START + ((uint64_t)block * BLOCK + page % BLOCK) * PAGE;
+}
+
+static _Noreturn void wrong(const char *what, unsigned cpu, vl_va va, uint64_t got, uint64_t want)
+{
+    fprintf(stderr, "# CPU %u: %s at %llx: %lld, not %lld\n", cpu, what, (unsigned long long)va,
+            (long long)got, (long long)want);
+    sim_event_dump();
+    abort();
+}
+
+static void expect(enum vl_status got, enum vl_status want, const char *what, unsigned cpu,
+                   vl_va va)
+{
+    if (got != want) {
+        wrong(what, cpu, va, (uint64_t)(int64_t)got, (uint64_t)(int64_t)want);
+    }
+}
+
+static void map(vl_va va, uint64_t pages, uint32_t prot, enum vl_map_kind kind,
+                struct vl_object *object)
+{
+    const struct vl_map_request request = {.object = object,
+                                           .hint = va,
+                                           .len = pages * PAGE,
+                                           .prot = prot,
+                                           .kind = kind,
+                                           .place = VL_MAP_FIXED};
+    vl_va out = 0;
+
+    expect(vl_space_map(smp.space, &request, &out), VL_OK, "map", vl_host_cpu_id(), va);
+}
+
+/* ------------------------------------------------------------------------------- own pages */
+
+/* A run of own pages within one block. */
+static unsigned own_run(uint64_t *random, unsigned *out_count)
+{
+    unsigned first = (unsigned)(sim_random(random) % OWN);
+    unsigned most = BLOCK - first % BLOCK;
+
+    *out_count = 1 + (unsigned)(sim_random(random) % most);
+    return first;
+}
+
+static void own_map(unsigned cpu, uint64_t *random)
+{
+    unsigned count, first = own_run(random, &count);
+    uint32_t prot = sim_random(random) % 4 == 0 ? VL_READ : VL_READ | VL_WRITE;
+
+    map(own_va(cpu, first), count, prot, VL_MAP_PRIVATE, NULL);
+    for (unsigned i = first; i < first + count; i++) {
+        smp.own[cpu][i] = (struct own_page){true, prot, 0};
+    }
+}
+
+static void own_unmap(unsigned cpu, uint64_t *random)
+{
+    unsigned count, first = own_run(random, &count);
+    vl_va va = own_va(cpu, first);
+
+    expect(vl_space_unmap(smp.space, va, count * PAGE), VL_OK, "unmap", cpu, va);
+    memset(&smp.own[cpu][first], 0, count * sizeof(smp.own[cpu][0]));
+}
+
+static void own_protect(unsigned cpu, uint64_t *random)
+{
+    static const uint32_t prots[] = {0, VL_READ, VL_READ | VL_WRITE};
+    unsigned count, first = own_run(random, &count), done = 0;
+    uint32_t prot = prots[sim_random(random) % 3];
+    vl_va va = own_va(cpu, first);
+
+    while (done < count && smp.own[cpu][first + done].is_mapped) {
+        smp.own[cpu][first + done++].prot = prot;
+    }
+    expect(vl_space_protect(smp.space, va, count * PAGE, prot), done == count ? VL_OK : VL_ENOMEM,
+           "protect", cpu, va);
+}
+
+static void own_drop(unsigned cpu, uint64_t *random)
+{
+    unsigned count, first = own_run(random, &count);
+    enum vl_status want = VL_OK;
+    vl_va va = own_va(cpu, first);
+
+    for (unsigned i = first; i < first + count; i++) {
+        smp.own[cpu][i].word = 0;
+        want = smp.own[cpu][i].is_mapped ? want : VL_ENOMEM;
+    }
+    expect(vl_space_advise(smp.space, va, count * PAGE, VL_ADVISE_DONTNEED), want, "advise", cpu,
+           va);
+}
+
+/* One page moves to another place of this CPU. */
+static void own_move(unsigned cpu, uint64_t *random)
+{
+    unsigned from = (unsigned)(sim_random(random) % OWN), to = (unsigned)(sim_random(random) % OWN);
+    vl_va out = 0;
+
+    if (from == to || !smp.own[cpu][from].is_mapped) {
+        return;
+    }
+    expect(vl_space_remap(smp.space, own_va(cpu, from), PAGE, PAGE, 3, own_va(cpu, to), &out),
+           VL_OK, "remap", cpu, own_va(cpu, from));
+    smp.own[cpu][to] = smp.own[cpu][from];
+    smp.own[cpu][from].is_mapped = false;
+    smp.own[cpu][from].word = 0;
+}
+
+static void own_load(unsigned cpu, unsigned page)
+{
+    const struct own_page *own = &smp.own[cpu][page];
+    vl_va va = own_va(cpu, page);
+    uint64_t value = 0;
+
+    expect(sim_load(va, &value),
+           !own->is_mapped  ? VL_EFAULT
+           : own->prot == 0 ? VL_EACCES
+                            : VL_OK,
+           "load", cpu, va);
+    if (own->is_mapped && own->prot != 0 && value != own->word) {
+        wrong("word", cpu, va, value, own->word);
+    }
+}
+
+static void own_store(unsigned cpu, uint64_t *random)
+{
+    unsigned page = (unsigned)(sim_random(random) % OWN);
+    struct own_page *own = &smp.own[cpu][page];
+    uint64_t value = sim_random(random);
+    vl_va va = own_va(cpu, page);
+
+    expect(sim_store(va, value),
+           !own->is_mapped               ? VL_EFAULT
+           : (own->prot & VL_WRITE) == 0 ? VL_EACCES
+                                         : VL_OK,
+           "store", cpu, va);
+    if (own->is_mapped && (own->prot & VL_WRITE) != 0) {
+        own->word = value;
+    }
+}
+
+/* ----------------------------------------------------------------------------- common pages */
+
+static void common_add(unsigned cpu, uint64_t *random)
+{
+    unsigned page = (unsigned)(sim_random(random) % COMMON);
+    bool is_shared = sim_random(random) % 2 == 0;
+    vl_va va = (is_shared ? SHARED_VA : PRIVATE_VA) + page * PAGE;
+    enum vl_status got = sim_add(va, 1);
+
+    if (got == VL_EACCES) {
+        smp.refused[cpu]++;
+        return;
+    }
+    expect(got, VL_OK, "add", cpu, va);
+    (is_shared ? smp.added_shared : smp.added_private)[cpu][page]++;
+}
+
+static void common_protect(unsigned cpu, uint64_t *random)
+{
+    vl_va va = (sim_random(random) % 2 == 0 ? SHARED_VA : PRIVATE_VA) +
+               sim_random(random) % (COMMON / 2) * PAGE;
+
+    expect(vl_space_protect(smp.space, va, COMMON / 2 * PAGE, VL_READ), VL_OK, "protect", cpu, va);
+    expect(vl_space_protect(smp.space, va, COMMON / 2 * PAGE, VL_READ | VL_WRITE), VL_OK, "protect",
+           cpu, va);
+}
+
+/* A child sees what this CPU did before the fork, and nobody sees what the child does. */
+static void common_fork(unsigned cpu, uint64_t *random)
+{
+    struct vl_space *child = NULL;
+
+    expect(vl_space_fork(smp.space, &child), VL_OK, "fork", cpu, 0);
+    smp.forks[cpu]++;
+    sim_space_switch(child);
+    for (unsigned page = 0; page < COMMON; page++) {
+        vl_va va = PRIVATE_VA + page * PAGE;
+        uint64_t seen = 0, again = 0;
+
+        expect(sim_load(va, &seen), VL_OK, "load in the child", cpu, va);
+        if (seen < smp.added_private[cpu][page]) {
+            wrong("lost before the fork", cpu, va, seen, smp.added_private[cpu][page]);
+        }
+        if (sim_random(random) % 2 == 0 && sim_add(va, 1000000) == VL_OK) {
+            seen += 1000000;
+        }
+        expect(sim_load(va, &again), VL_OK, "load in the child", cpu, va);
+        if (again != seen) {
+            wrong("a child's word changed", cpu, va, again, seen);
+        }
+    }
+    for (unsigned i = 0; i < OWN; i += 1 + (unsigned)(sim_random(random) % 16)) {
+        own_load(cpu, i);
+    }
+    if (sim_random(random) % 2 == 0) {
+        vl_space_put(child);
+        sim_space_switch(smp.space);
+    } else {
+        sim_space_switch(smp.space);
+        vl_space_put(child);
+    }
+}
+
+/* Another CPU's page: whatever is there, nothing breaks. */
+static void look_elsewhere(unsigned cpu, uint64_t *random)
+{
+    unsigned other = (unsigned)(sim_random(random) % smp.cpus);
+    vl_va va = own_va(other, (unsigned)(sim_random(random) % OWN));
+    struct vl_pfn pfn;
+    enum vl_status got = vl_space_frame_get(smp.space, va, VL_READ, &pfn);
+
+    if (got == VL_OK) {
+        vl_frame_ref_put(pfn);
+    } else if (got != VL_EFAULT && got != VL_EACCES) {
+        wrong("frame_get", cpu, va, (uint64_t)(int64_t)got, 0);
+    }
+}
+
+static void file_use(unsigned cpu, uint64_t *random)
+{
+    uint64_t page = sim_random(random) % FILE_PAGES;
+    vl_va va = FILE_VA + page * PAGE;
+    uint64_t seen = page;
+    enum vl_status got;
+
+    if (sim_random(random) % 16 == 0) {
+        if (sim_random(random) % 2 == 0) {
+            expect(vl_object_truncate(smp.file, page * PAGE), VL_OK, "truncate", cpu, va);
+        }
+        expect(vl_object_extend(smp.file, FILE_PAGES * PAGE), VL_OK, "extend", cpu, va);
+        return;
+    }
+    got = sim_random(random) % 2 == 0 ? sim_store(va, page) : sim_load(va, &seen);
+    if ((got != VL_OK && got != VL_EBUSERROR) || (seen != page && seen != 0)) {
+        wrong("file", cpu, va, got == VL_OK ? seen : (uint64_t)(int64_t)got, page);
+    }
+}
+
+/* --------------------------------------------------------------------------------- the CPUs */
+
+static void one_step(unsigned cpu, uint64_t *random)
+{
+    unsigned which = (unsigned)(sim_random(random) % 1000);
+
+    if (which < 300) {
+        own_store(cpu, random);
+    } else if (which < 500) {
+        own_load(cpu, (unsigned)(sim_random(random) % OWN));
+    } else if (which < 700) {
+        common_add(cpu, random);
+    } else if (which < 760) {
+        own_map(cpu, random);
+    } else if (which < 800) {
+        own_unmap(cpu, random);
+    } else if (which < 850) {
+        own_protect(cpu, random);
+    } else if (which < 870) {
+        own_drop(cpu, random);
+    } else if (which < 890) {
+        own_move(cpu, random);
+    } else if (which < 920) {
+        look_elsewhere(cpu, random);
+    } else if (which < 990) {
+        file_use(cpu, random);
+    } else if (which < 995) {
+        common_protect(cpu, random);
+    } else {
+        common_fork(cpu, random);
+    }
+}
+
+static void one_cpu(void *arg, unsigned cpu)
+{
+    uint64_t random = smp.seed + 1000 * smp.round + cpu;
+
+    (void)arg;
+    sim_space_switch(smp.space);
+    for (uint64_t i = 0; i < smp.ops / ROUNDS / smp.cpus; i++) {
+        one_step(cpu, &random);
+    }
+    sim_space_switch(NULL);
+}
+
+/* Interrupts take and give back frames in the middle of everything. */
+static void on_interrupt(unsigned cpu)
+{
+    struct vl_pfn pfn[3];
+    size_t count = vl_frame_alloc_bulk(3, VL_ATOMIC, pfn);
+
+    (void)cpu;
+    vl_frame_free_bulk(pfn, count);
+}
+
+static void check_sums(void)
+{
+    sim_space_switch(smp.space);
+    for (unsigned page = 0; page < COMMON; page++) {
+        uint64_t want_private = 0, want_shared = 0, seen = 0;
+
+        for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
+            want_private += smp.added_private[cpu][page];
+            want_shared += smp.added_shared[cpu][page];
+        }
+        assert_int_equal(sim_load(PRIVATE_VA + page * PAGE, &seen), VL_OK);
+        assert_int_equal(seen, want_private);
+        assert_int_equal(sim_load(SHARED_VA + page * PAGE, &seen), VL_OK);
+        assert_int_equal(seen, want_shared);
+    }
+    for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
+        for (unsigned page = 0; page < OWN; page++) {
+            own_load(cpu, page);
+        }
+    }
+    sim_space_switch(NULL);
+}
+
+static uint64_t free_frames(void)
+{
+    struct vl_frame_counts counts;
+
+    vl_drain_all();
+    vl_frame_counts(&counts);
+    return counts.free_zones + counts.free_stock;
+}
+
+static void report(void)
+{
+    uint64_t forks = 0, refused = 0;
+    struct sim_mmu_counts counts;
+
+    for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
+        forks += smp.forks[cpu];
+        refused += smp.refused[cpu];
+    }
+    sim_mmu_counts(&counts);
+    fprintf(stderr,
+            "# %u CPUs: %llu forks, %llu stores refused, %llu remote flushes, %llu interrupts\n",
+            smp.cpus, (unsigned long long)forks, (unsigned long long)refused,
+            (unsigned long long)counts.flushes_remote, (unsigned long long)sim_irq_count());
+    assert_true(forks != 0);
+}
+
+static void run(unsigned cpus, uint64_t seed)
+{
+    struct sim_config config = {
+        .ram_bytes = 64u << 20, .cpus = cpus, .seed = sim_seed(seed), .quiet = true};
+    uint64_t before;
+
+    sim_start(&config);
+    before = free_frames();
+    memset(&smp, 0, sizeof(smp));
+    smp.cpus = cpus;
+    smp.ops = sim_ops(OPS);
+    smp.ops = smp.ops < 4 * OPS ? smp.ops : 4 * OPS;
+    smp.seed = config.seed;
+    assert_int_equal(vl_space_create(&smp.space), VL_OK);
+    assert_int_equal(vl_object_create(NULL, NULL, &smp.file), VL_OK);
+    assert_int_equal(vl_object_extend(smp.file, FILE_PAGES * PAGE), VL_OK);
+    map(PRIVATE_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_PRIVATE, NULL);
+    map(SHARED_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_SHARED, NULL);
+    map(FILE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_SHARED, smp.file);
+    sim_irq_set(on_interrupt);
+    for (smp.round = 0; smp.round < ROUNDS; smp.round++) {
+        sim_irq_storm(200);
+        sim_run_on_cpus(cpus, one_cpu, NULL);
+        sim_irq_storm_end();
+        vl_space_validate(smp.space);
+        sim_mmu_validate();
+        check_sums();
+    }
+    report();
+    vl_space_put(smp.space);
+    vl_object_put(smp.file);
+    assert_int_equal(free_frames(), before);
+    sim_stop();
+}
+
+static void two_cpus(void **state)
+{
+    (void)state;
+    run(VL_SMP ? 2 : 1, 31);
+}
+
+static void four_cpus(void **state)
+{
+    (void)state;
+    run(VL_SMP ? CPUS_MAX : 1, 32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_cpus),
+        cmocka_unit_test(four_cpus),
+    };
+
+    return cmocka_run_group_tests_name("space_smp", tests, NULL, NULL);
+}
