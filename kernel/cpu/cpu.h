@@ -43,6 +43,8 @@ struct cpu {
     struct cpu_tss tss;
     uint64_t irq_count;
     uint64_t idle_ns;
+    uint64_t user_ticks; /* ticks that found it in user mode, and not */
+    uint64_t kernel_ticks;
     VLI_ALIGNED(4096) unsigned char core_area[VL_PERCPU_BYTES];
 };
 

@@ -16,7 +16,6 @@
 #include "kernel/proc/process.h"
 
 #define SLOTS_FIRST 64u
-#define SLOTS_MAX   (1u << 18) /* one kmalloc */
 
 struct files {
     _Atomic uint32_t references;
@@ -122,7 +121,7 @@ static long files_grow(struct files *files, unsigned fd)
     unsigned capacity = SLOTS_FIRST;
     struct file **slots;
 
-    if (fd >= SLOTS_MAX) {
+    if (fd >= FILES_MAX) {
         return -EMFILE;
     }
     while (capacity <= fd) {
@@ -162,7 +161,7 @@ static unsigned free_from(struct files *files, unsigned from)
 /* How many descriptors the running process may have. */
 static uint64_t fd_limit(void)
 {
-    return current_process() != NULL ? rlimit_soft(RLIMIT_NOFILE) : SLOTS_MAX;
+    return current_process() != NULL ? rlimit_soft(RLIMIT_NOFILE) : FILES_MAX;
 }
 
 long files_reserve(struct files *files, unsigned min, bool cloexec)

@@ -161,7 +161,4 @@ struct fs_context *fs_context_clone(struct fs_context *context);
 void fs_context_get(struct fs_context *context);
 void fs_context_put(struct fs_context *context);
 
-/** fs_drain() - give back what the file systems keep for speed: beside vl_drain_all(). */
-void fs_drain(void);
-
 #endif

@@ -20,7 +20,6 @@
 #include "kernel/proc/process.h"
 
 #define PAGES_FIRST 16u
-#define PAGES_MAX   256u /* F_SETPIPE_SZ: 1 MiB, as on Linux without privilege */
 #define FIONREAD    0x541bu
 
 struct pipe {
@@ -557,7 +556,7 @@ long pipe_set_capacity(struct pipe *pipe, uint64_t bytes)
     struct vl_pfn *frames;
     uint64_t used;
 
-    if (bytes > PAGES_MAX * VL_PAGE_SIZE) {
+    if (bytes > PIPE_BYTES_MAX) {
         return bytes > INT32_MAX ? -EINVAL : -EPERM;
     }
     while (count * VL_PAGE_SIZE < bytes) {

@@ -7,6 +7,7 @@
 #include "kernel/fs/vfs.h"
 
 #define PIPE_BUF_BYTES 4096u
+#define PIPE_BYTES_MAX (1u << 20) /* F_SETPIPE_SZ, as on Linux without privilege */
 
 /** pipe_init() - make the cache. Once, at start-up. */
 void pipe_init(void);

@@ -45,7 +45,8 @@ static long transfer(struct file *file, struct user_iter *iter, uint64_t *pos, e
 }
 
 /* At the file's own position, which two users of one open file change one after the other. */
-static long transfer_at_own(struct file *file, struct user_iter *iter, enum transfer way) VL_NO_LOCK_CHECK
+static long transfer_at_own(struct file *file, struct user_iter *iter,
+                            enum transfer way) VL_NO_LOCK_CHECK
 {
     bool is_shared =
         !file->ops->is_stream && atomic_load_explicit(&file->references, memory_order_relaxed) > 1;

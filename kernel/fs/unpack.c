@@ -13,6 +13,7 @@
 #include "kernel/fs/cpio.h"
 #include "kernel/fs/inode_types.h"
 #include "kernel/fs/pipe.h"
+#include "kernel/fs/proc.h"
 #include "kernel/lib/mem.h"
 #include "kernel/lib/printk.h"
 
@@ -285,6 +286,7 @@ void fs_init(void)
     fdtable_init();
     pipe_init();
     mount_root();
+    load_average_init();
     make_first_names();
     if (initrd.len_bytes == 0) {
         printk(VL_LOG_INFO, "initrd: none");

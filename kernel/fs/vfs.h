@@ -65,6 +65,7 @@ struct flock_list;
 struct fs_type;
 struct inode_ops;
 struct pipe;
+struct proc_entry;
 struct poll_wait;
 struct super;
 
@@ -100,11 +101,11 @@ struct inode {
         struct dir_table *table;  /* S_IFDIR (C); NULL in /proc */
         char *link;               /* S_IFLNK (C) */
         struct pipe *pipe;        /* S_IFIFO (I) NULL while nobody has it open */
-        const void *node;         /* /proc: what it shows (C) */
     } u;
-    uint64_t key;             /* /proc: pid and the like (C) */
-    struct dentry *alias;     /* (I) a name of a regular file, for maps; not counted */
-    struct flock_list *locks; /* (I) advisory locks, or NULL */
+    const struct proc_entry *node_entry; /* /proc: what it shows (C) */
+    uint64_t key;                        /* /proc: pid and the like (C) */
+    struct dentry *alias;                /* (I) a name of a regular file, for maps; not counted */
+    struct flock_list *locks;            /* (I) advisory locks, or NULL */
 };
 #define INODE_DEAD     1u /* a directory that was removed: nothing can be made in it */
 #define INODE_LINKABLE 2u /* made by O_TMPFILE: may get its first link */

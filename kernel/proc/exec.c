@@ -242,10 +242,10 @@ static void exec_switch(struct exec *exec, struct process *process, struct task 
     process->space = exec->space;
     process->flags &= ~PROCESS_SHARES_SPACE;
     process->flags |= PROCESS_EXECED;
+    process->exe = exec->file;
     signal_unlock(process, flags);
     thread_use_space(exec->space);
     exec->space = NULL;
-    process->exe = exec->file;
     exec->file = NULL;
     process->arg_start = exec->arg_start;
     process->arg_end = exec->arg_end;

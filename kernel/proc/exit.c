@@ -245,13 +245,22 @@ static void usage_collect(struct process *process, struct thread *thread)
 static void process_resources_put(struct process *process)
 {
     struct vl_space *space;
+    struct files *files;
+    struct fs_context *fs;
+    struct file *exe;
     struct vl_space_usage usage;
     unsigned long flags;
 
     itimers_cancel(process);
     flags = signal_lock(process);
     space = process->space;
+    files = process->files;
+    fs = process->fs;
+    exe = process->exe;
     process->space = NULL;
+    process->files = NULL;
+    process->fs = NULL;
+    process->exe = NULL;
     signal_unlock(process, flags);
     vl_space_usage(space, &usage);
     process->faults_ended += usage.faults;
@@ -259,13 +268,10 @@ static void process_resources_put(struct process *process)
         process->resident_peak_ended = usage.resident_peak;
     }
     vl_space_put(space);
-    files_put(process->files);
-    process->files = NULL;
-    fs_context_put(process->fs);
-    process->fs = NULL;
-    if (process->exe != NULL) {
-        file_put(process->exe);
-        process->exe = NULL;
+    files_put(files);
+    fs_context_put(fs);
+    if (exe != NULL) {
+        file_put(exe);
     }
 }
 

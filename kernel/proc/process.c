@@ -154,6 +154,42 @@ struct vl_space *process_space_get(struct process *process)
     return space;
 }
 
+struct files *process_files_get(struct process *process)
+{
+    unsigned long flags = signal_lock(process);
+    struct files *files = process->files;
+
+    if (files != NULL) {
+        files_get(files);
+    }
+    signal_unlock(process, flags);
+    return files;
+}
+
+struct fs_context *process_fs_get(struct process *process)
+{
+    unsigned long flags = signal_lock(process);
+    struct fs_context *fs = process->fs;
+
+    if (fs != NULL) {
+        fs_context_get(fs);
+    }
+    signal_unlock(process, flags);
+    return fs;
+}
+
+struct file *process_exe_get(struct process *process)
+{
+    unsigned long flags = signal_lock(process);
+    struct file *exe = process->exe;
+
+    if (exe != NULL) {
+        file_get(exe);
+    }
+    signal_unlock(process, flags);
+    return exe;
+}
+
 /* ------------------------------------------------------------------------- limits, groups */
 
 void rlimits_put(struct rlimits *limits)
@@ -174,6 +210,15 @@ struct rlimits *rlimits_share(struct process *process)
     }
     signal_unlock(process, flags);
     return limits;
+}
+
+struct rlimit_pair process_rlimit(struct process *process, enum rlimit_number number)
+{
+    struct rlimits *limits = rlimits_share(process);
+    struct rlimit_pair pair = limits->limit[number];
+
+    rlimits_put(limits);
+    return pair;
 }
 
 uint64_t rlimit_soft(enum rlimit_number number)

@@ -148,9 +148,10 @@ struct process {
     uint32_t flags;               /* (S) PROCESS_* */
 
     struct vl_space *space;  /* (C) but for exec; NULL from exit on */
-    struct files *files;     /* (T); NULL from exit on */
-    struct fs_context *fs;   /* (T); NULL from exit on */
-    struct file *exe;        /* (T) what it runs, for /proc/PID/exe */
+    /* Read by its own threads without a lock, by others under (S). */
+    struct files *files;     /* (S) to change; NULL from exit on */
+    struct fs_context *fs;   /* (S) to change; NULL from exit on */
+    struct file *exe;        /* (S) to change; what it runs, for /proc/PID/exe */
     struct rlimits *rlimits; /* (S) */
     struct credentials cred; /* (S) to change */
 
@@ -242,6 +243,14 @@ void process_put(struct process *process);
  * more. Context: any but under its signal_lock. */
 struct vl_space *process_space_get(struct process *process);
 
+/** process_files_get() - its descriptor table with a reference (files_put()), or NULL.
+ * Context: any but under its signal_lock. */
+struct files *process_files_get(struct process *process);
+/** process_fs_get() - its fs_context with a reference (fs_context_put()), or NULL. */
+struct fs_context *process_fs_get(struct process *process);
+/** process_exe_get() - the program that it runs, with a reference (file_put()), or NULL. */
+struct file *process_exe_get(struct process *process);
+
 /** process_count() - processes that exist, zombies too; and threads. */
 unsigned process_count(unsigned *out_threads);
 
@@ -256,6 +265,9 @@ void random_fill(void *out, size_t len);
 
 /** rlimit_soft() - the running process's soft limit. */
 uint64_t rlimit_soft(enum rlimit_number number);
+
+/** process_rlimit() - one limit of any process. */
+struct rlimit_pair process_rlimit(struct process *process, enum rlimit_number number);
 
 /** capable_root() - may the running process do what only root may? */
 static inline bool capable_root(void)
@@ -285,6 +297,21 @@ struct process_info {
 };
 /** process_info() - fill @out. Context: thread. */
 void process_info(struct process *process, struct process_info *out);
+
+/* The texts of uname(2), in its order. */
+enum uname_field {
+    UNAME_SYSTEM,
+    UNAME_NODE,
+    UNAME_RELEASE,
+    UNAME_VERSION,
+    UNAME_MACHINE,
+    UNAME_DOMAIN
+};
+#define UNAME_BYTES 65u
+/** uname_text() - copy one to @out, UNAME_BYTES long. */
+void uname_text(enum uname_field field, char *out);
+/** uname_set() - change one; cut to UNAME_BYTES - 1. */
+void uname_set(enum uname_field field, const char *text, size_t len);
 
 /** process_tids() - tids of its threads, ascending by age; returns how many there are, at most
  * @max are written. */

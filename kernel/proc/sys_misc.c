@@ -7,7 +7,7 @@
 
 /* --------------------------------------------------------------------------------- uname */
 
-#define NAME_BYTES 65u
+#define NAME_BYTES UNAME_BYTES
 
 struct user_utsname {
     char sysname[NAME_BYTES];
@@ -31,6 +31,23 @@ static struct mutex utsname_mutex = MUTEX_INIT(utsname_mutex);
 const char *kernel_release(void)
 {
     return utsname.release;
+}
+
+void uname_text(enum uname_field field, char *out)
+{
+    mutex_lock(&utsname_mutex);
+    memcpy(out, (const char *)&utsname + field * NAME_BYTES, NAME_BYTES);
+    mutex_unlock(&utsname_mutex);
+}
+
+void uname_set(enum uname_field field, const char *text, size_t len)
+{
+    char *name = (char *)&utsname + field * NAME_BYTES;
+
+    mutex_lock(&utsname_mutex);
+    memset(name, 0, NAME_BYTES);
+    memcpy(name, text, len < NAME_BYTES ? len : NAME_BYTES - 1);
+    mutex_unlock(&utsname_mutex);
 }
 
 SYSCALL(uname)

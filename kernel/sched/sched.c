@@ -561,8 +561,10 @@ void sched_tick(void)
     queue_unlock(queue);
     if (is_user) {
         thread->user_ticks++;
+        cpu->user_ticks++;
     } else {
         thread->kernel_ticks++;
+        cpu->kernel_ticks++;
     }
     proc_tick(thread, is_user);
 }
