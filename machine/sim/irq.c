@@ -67,14 +67,19 @@ static void call_one(unsigned cpu)
     pthread_mutex_unlock(&cpu_lock);
 }
 
-/* While this CPU waits for others it answers their calls itself: ThreadSanitizer keeps signals back
- * from a thread that blocks or spins, and two CPUs would wait for each other for ever. */
-static void answer(void)
+void sim_irq_poll(void)
 {
     unsigned long flags = vl_host_irq_save();
 
     run_call(sim_self.cpu);
     vl_host_irq_restore(flags);
+}
+
+/* While this CPU waits for others it answers their calls itself: ThreadSanitizer keeps signals back
+ * from a thread that blocks or spins, and two CPUs would wait for each other for ever. */
+static void answer(void)
+{
+    sim_irq_poll();
     sim_cpu_relax_slow();
 }
 

@@ -20,6 +20,8 @@ extern struct sim_machine sim_machine;
 /** sim_irq_start() / sim_irq_stop() - signal handler in place, counters zero; and away. */
 void sim_irq_start(void);
 void sim_irq_stop(void);
+/** sim_irq_poll() - run what vl_host_cpu_call() wants of this CPU, if anything. */
+void sim_irq_poll(void);
 /** sim_irq_cpu_on() - this thread is the CPU from now on and takes signals. */
 void sim_irq_cpu_on(unsigned cpu);
 /** sim_irq_cpu_off() - this CPU's thread is about to end: no more signals to it. */
