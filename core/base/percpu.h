@@ -12,6 +12,7 @@
 
 #include <vellum/host.h>
 #include "core/base/compiler.h"
+#include "core/base/count_state.h"
 #include "core/frame/frame_percpu_state.h"
 #include "core/slab/slab_percpu_state.h"
 #include "core/table/table_percpu_state.h"
@@ -24,6 +25,7 @@ struct vli_percpu {
     struct vli_frame_percpu frame;
     struct vli_slab_percpu slab;
     struct vli_table_percpu table;
+    struct vli_count_percpu count;
 };
 _Static_assert(sizeof(struct vli_percpu) <= VL_PERCPU_BYTES, "the host's area must hold it");
 

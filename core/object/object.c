@@ -6,6 +6,7 @@
  * its place in the tree, one for each entry that maps it, one for each holder. Taking it out of the
  * tree clears the owner and drops the first.
  */
+#include "core/base/count.h"
 #include "core/object/object.h"
 #include "core/rmap/unmap.h"
 #include <vellum/host.h>
@@ -93,6 +94,8 @@ static void pages_remove(struct vl_object *object, uint64_t first, uint64_t end)
             batch[count++] = frame;
         }
         atomic_store_explicit(&object->count, object->pages.count, memory_order_relaxed);
+        vli_count_sub(VLI_COUNT_FILE, count);
+        vli_count_sub(VLI_COUNT_SHARED, object->kind == VLI_OBJECT_SHARED ? count : 0);
         vli_spin_unlock(&object->pages_lock, VLI_RANK_PAGES);
         for (unsigned i = 0; i < count; i++) {
             vli_rmap_frame_put(batch[i]);
@@ -278,6 +281,8 @@ static enum vl_status insert_locked(struct vl_object *object, uint64_t index,
         atomic_store_explicit(&frame->mappings, 0, memory_order_relaxed);
         atomic_store_explicit(&frame->owner, (uintptr_t)object, memory_order_release);
         atomic_store_explicit(&object->count, object->pages.count, memory_order_relaxed);
+        vli_count_add(VLI_COUNT_FILE, 1);
+        vli_count_add(VLI_COUNT_SHARED, object->kind == VLI_OBJECT_SHARED ? 1 : 0);
     }
     return status;
 }

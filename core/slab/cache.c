@@ -161,7 +161,8 @@ bool vli_slab_info(unsigned index, struct vli_slab_info *out)
         return false;
     }
     node = &cache->node[0];
-    *out = (struct vli_slab_info){.name = cache->name, .object_bytes = cache->object_bytes};
+    *out = (struct vli_slab_info){
+        .name = cache->name, .object_bytes = cache->object_bytes, .unit_bytes = cache->unit_bytes};
     out->units_active = units_out(cache, &out->units);
     out->slabs = atomic_load_explicit(&node->slabs, memory_order_relaxed);
     out->slabs_active = out->slabs;

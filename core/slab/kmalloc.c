@@ -11,6 +11,7 @@
  */
 #include "core/slab/slab.h"
 #include "core/base/bits.h"
+#include "core/base/count.h"
 #include "core/base/event.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
@@ -95,15 +96,18 @@ static VLI_NOINLINE void *large_alloc(size_t size, vl_how_t how)
     flags = atomic_load_explicit(&head->flags, memory_order_relaxed) & VLI_FRAME_ZONE_MASK;
     flags |= VLI_FRAME_KMALLOC | order << VLI_FRAME_ORDER_SHIFT;
     atomic_store_explicit(&head->flags, flags, memory_order_relaxed);
+    vli_count_add(VLI_COUNT_KMALLOC, (uint64_t)1 << order);
     return vli_frame_virt(vli_frame_pfn(head));
 }
 
 static void large_free(struct vl_frame *head)
 {
     uint32_t flags = atomic_load_explicit(&head->flags, memory_order_relaxed);
+    uint32_t order = (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT;
 
+    vli_count_sub(VLI_COUNT_KMALLOC, (uint64_t)1 << order);
     vli_frame_set_type(head, VLI_FRAME_STOCK);
-    vli_frame_put(head, (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT);
+    vli_frame_put(head, order);
 }
 
 /* ------------------------------------------------------------------------- allocation by size */

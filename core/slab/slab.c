@@ -135,17 +135,7 @@ static size_t slab_release(struct vl_cache *cache, struct vl_frame *head)
     atomic_fetch_sub_explicit(&node->units, vli_slab_word_units(word), memory_order_relaxed);
     atomic_fetch_sub_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
     atomic_store_explicit(vli_slab_word(head), 0, memory_order_relaxed);
-    for (uint32_t i = 0; i < 1u << order; i++) {
-        uint32_t flags = atomic_load_explicit(&head[i].flags, memory_order_relaxed);
-
-        /* As frame gave them: the head alone knows the order. */
-        flags &= i == 0 ? VLI_FRAME_ZONE_MASK | VLI_FRAME_ORDER_MASK : VLI_FRAME_ZONE_MASK;
-        atomic_store_explicit(&head[i].owner, 0, memory_order_relaxed);
-        atomic_store_explicit(&head[i].flags, flags | VLI_FRAME_STOCK, memory_order_relaxed);
-    }
-    head->next = 0;
-    head->prev = 0;
-    vli_frame_put(head, order);
+    vli_frame_put(head, order); /* which clears the parts of a slab, too */
     return (size_t)1 << order;
 }
 

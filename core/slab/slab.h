@@ -272,7 +272,7 @@ struct vli_slab_info {
     uint64_t units_active, units;
     uint64_t slabs_active, slabs;
     uint64_t frames;
-    uint32_t object_bytes, units_per_slab, frames_per_slab;
+    uint32_t object_bytes, unit_bytes, units_per_slab, frames_per_slab;
 };
 
 /** vli_slab_info() - false when there is no cache number @index (there may be later ones). */

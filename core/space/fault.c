@@ -20,6 +20,7 @@
  * all locks are left, the lack is filled with VL_WAIT, kept in the struct fault, and the fault
  * starts again.
  */
+#include "core/base/count.h"
 #include "core/space/area.h"
 #include "core/base/bits.h"
 
@@ -531,6 +532,7 @@ enum vl_status vl_space_fault(struct vl_space *space, vl_va va, uint32_t access)
     fault.spare = NULL;
     fault.reserve.count = 0;
     atomic_fetch_add_explicit(&space->faults, 1, memory_order_relaxed);
+    vli_count_add(VLI_COUNT_FAULT, 1);
     while (VLI_UNLIKELY((status = fault_try(&fault)) != VL_OK)) {
         if (status == VL_ENOENT) {
             status = grow(&fault);

@@ -121,6 +121,13 @@ static VLI_ALWAYS_INLINE void vli_percpu_add(size_t at, uint64_t n)
     __asm__ volatile("addq %1, %%gs:%c0" : : "i"(VL_HOST_PERCPU_GS + at), "er"(n) : "cc");
 }
 
+/** vli_percpu_add_here() - the same when @cpu is this CPU's data, preemption or interrupts off. */
+static VLI_ALWAYS_INLINE void vli_percpu_add_here(struct vli_percpu *cpu, size_t at, uint64_t n)
+{
+    (void)cpu;
+    vli_percpu_add(at, n);
+}
+
 #else
 static inline struct vli_percpu *vli_this_cpu(void)
 {
@@ -190,25 +197,26 @@ static VLI_ALWAYS_INLINE bool vli_percpu_cas8_local(struct vli_percpu *pinned, s
     return done;
 }
 
-static VLI_ALWAYS_INLINE void vli_percpu_add(size_t at, uint64_t n)
+static VLI_ALWAYS_INLINE void vli_percpu_add_here(struct vli_percpu *cpu, size_t at, uint64_t n)
 {
-    struct vli_percpu *pinned = vli_percpu_pin();
-
     __asm__ volatile("addq %[n], %c[at](%[cpu])"
                      :
-                     : [cpu] "r"(pinned), [at] "i"(at), [n] "er"(n)
+                     : [cpu] "r"(cpu), [at] "i"(at), [n] "er"(n)
                      : "cc", "memory");
-    vli_percpu_unpin();
 }
 #else
-static VLI_ALWAYS_INLINE void vli_percpu_add(size_t at, uint64_t n)
+static VLI_ALWAYS_INLINE void vli_percpu_add_here(struct vli_percpu *cpu, size_t at, uint64_t n)
 {
-    char *pinned = (char *)vli_percpu_pin();
-
-    atomic_fetch_add_explicit((_Atomic uint64_t *)(void *)(pinned + at), n, memory_order_relaxed);
-    vli_percpu_unpin();
+    atomic_fetch_add_explicit((_Atomic uint64_t *)(void *)((char *)cpu + at), n,
+                              memory_order_relaxed);
 }
 #endif
+
+static VLI_ALWAYS_INLINE void vli_percpu_add(size_t at, uint64_t n)
+{
+    vli_percpu_add_here(vli_percpu_pin(), at, n);
+    vli_percpu_unpin();
+}
 #endif
 
 #endif
