@@ -6,6 +6,7 @@
  * descriptor and leaves it as the next user wants it (frame_state.h). vl_frame_free() does not even
  * do that, for a raw frame's descriptor was never changed.
  */
+#include "core/base/count.h"
 #include "core/frame/zone.h"
 #include "arch/memory.h"
 
@@ -78,6 +79,9 @@ static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long
     if (VLI_UNLIKELY(pfn == NONE)) {
         pfn = vli_frame_get_slow(order, how);
     }
+    if (pfn != NONE) {
+        vli_count_add(VLI_COUNT_ALLOC, (uint64_t)1 << order);
+    }
     if ((how & VL_ZEROED) != 0 && pfn != NONE) {
         vli_arch_zero_pages(vli_frame_virt((struct vl_pfn){pfn}), (size_t)1 << order);
     }
@@ -88,12 +92,18 @@ static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long
 static VLI_ALWAYS_INLINE bool get_fast(unsigned order, vl_how_t how, unsigned long irq,
                                        uint32_t *out)
 {
-    if (VLI_LIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) == 0) &&
-        VLI_LIKELY(pop0(&vli_this_cpu()->frame, out))) {
-        vl_host_irq_restore(irq);
-        return true;
+    struct vli_percpu *cpu;
+
+    if (VLI_UNLIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) != 0)) {
+        return false;
     }
-    return false;
+    cpu = vli_this_cpu();
+    if (VLI_UNLIKELY(!pop0(&cpu->frame, out))) {
+        return false;
+    }
+    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
+    vl_host_irq_restore(irq);
+    return true;
 }
 
 static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
@@ -173,6 +183,7 @@ static VLI_NOINLINE void put_any(uint32_t pfn, unsigned order, unsigned long irq
 {
     struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
 
+    vli_count_add_here(vli_this_cpu(), VLI_COUNT_FREE, (uint64_t)1 << order);
     if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0 && pfn >= stock->first) {
         uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
 
@@ -196,12 +207,14 @@ static VLI_ALWAYS_INLINE void put(uint32_t pfn, unsigned order)
     unsigned long irq = vl_host_irq_save();
 
     if (VLI_LIKELY(order == 0)) {
-        struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
+        struct vli_percpu *cpu = vli_this_cpu();
+        struct vli_frame_percpu *stock = &cpu->frame;
         uint32_t count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
 
         if (VLI_LIKELY(count < stock->limit0) && VLI_LIKELY(pfn >= stock->first)) {
             stock->order0[count] = pfn;
             atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
+            vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
             vl_host_irq_restore(irq);
             return;
         }
@@ -312,9 +325,11 @@ static bool stock_put_many(const uint32_t *pfns, size_t count)
 static void put_many(const uint32_t *pfns, size_t count)
 {
     if (stock_put_many(pfns, count)) {
+        vli_count_add(VLI_COUNT_FREE, count);
         return;
     }
     if (count > 16) {
+        vli_count_add(VLI_COUNT_FREE, count);
         vli_zones_give(pfns, count, 0);
         return;
     }
@@ -353,6 +368,7 @@ size_t vl_frame_alloc_bulk(size_t count, vl_how_t how, struct vl_pfn *out)
 {
     size_t had = VLI_ALLOC_FAILS() ? 0 : get_many(count, how, &out->n);
 
+    vli_count_add(VLI_COUNT_ALLOC, had);
     for (size_t i = 0; i < had; i++) {
         note_get(out[i].n, 0, VLI_RETURN_ADDRESS);
         if ((how & VL_ZEROED) != 0) {
