@@ -1,6 +1,6 @@
 /*
  * fpu.c - the state of the floating-point unit across switches, signals, fork and exec.
- * guest: smp=2 seconds=40
+ * guest: smp=2 seconds=90
  *
  * Goal: nobody's registers leak to another or are lost: x87, SSE and, where the CPU has it, AVX.
  * Method: more processes than CPUs, each with values of its own in all vector registers, spinning

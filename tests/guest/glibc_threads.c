@@ -1,6 +1,6 @@
 /*
  * glibc_threads.c - POSIX threads by glibc (threads.h says what is tested).
- * guest: smp=2 seconds=40
+ * guest: smp=2 seconds=90
  */
 #include "threads.h"
 

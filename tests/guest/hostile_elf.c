@@ -1,6 +1,6 @@
 /*
  * hostile_elf.c - executing files that are truncated, wrong or hostile, and scripts that are.
- * guest: seconds=60
+ * guest: seconds=90
  *
  * Goal: the errno, or the signal, that Linux gives, and the kernel lives on. Method: a good small
  * program is read, one field of it spoilt, and the result executed by a child, which tells the

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Forks, pipes and files as a shell script uses them; every line of output is compared with Linux.
-# guest: seconds=60
+# guest: seconds=90
 work=/tmp/script.$$
 mkdir -p $work && cd $work || exit 1
 

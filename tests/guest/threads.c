@@ -1,7 +1,7 @@
 /*
  * threads.c - POSIX threads by musl (threads.h says what is tested).
- * guest: smp=2 seconds=40
- * guest: smp=8 seconds=60
+ * guest: smp=2 seconds=90
+ * guest: smp=8 seconds=90
  */
 #include "threads.h"
 
