@@ -20,9 +20,20 @@ static struct super *root;
 static struct super *internal;
 static _Atomic uint32_t last_device;
 
+/* Anybody may use the top of a tmpfs. */
+static long tmpfs_fill(struct super *super, const char *options)
+{
+    long result = ram_fill(super, options);
+
+    if (result == 0) {
+        super->root->inode->mode = S_IFDIR | 01777;
+    }
+    return result;
+}
+
 static const struct fs_type rootfs_type = {"rootfs", 0x858458f6, ram_fill};
 static const struct fs_type internal_type = {"pipefs", 0x50495045, NULL};
-static const struct fs_type tmpfs_type = {"tmpfs", 0x01021994, ram_fill};
+static const struct fs_type tmpfs_type = {"tmpfs", 0x01021994, tmpfs_fill};
 static const struct fs_type ramfs_type = {"ramfs", 0x858458f6, ram_fill};
 
 const struct fs_type *const fs_types[] = {&sysfs_type,    &tmpfs_type, &procfs_type,
