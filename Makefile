@@ -125,7 +125,9 @@ $(B)/tests/unit/selftest: $(B)/tests/unit/selftest.o $(B)/libvellum.a
 
 # Every tests/fuzz/NAME.c is one libFuzzer program: make fuzzers CC=clang SAN=fuzzer.
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/*.c))
-$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libsim.a
+$(B)/libtests.a: $(TEST_LIB)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libtests.a $(B)/libsim.a
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(SIM_FLAGS) -fsanitize=fuzzer $^ -pthread -o $@
@@ -172,7 +174,15 @@ $(B)/bench/%: $(B)/bench/%.o $(B)/libbench.a
 mutants:
 	tests/sim/mutants.sh
 
-.PHONY: mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
+# Builds the fuzzers and gives each FUZZ_SECONDS; `./vellum test` does the same.
+FUZZ_SECONDS ?= 15
+fuzz:
+	$(MAKE) fuzzers CC=clang DEBUG=1 SAN=fuzzer
+	for f in $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)); do \
+	  "build/$$($(MAKE) -s config CC=clang DEBUG=1 SAN=fuzzer)/fuzz/$$f" -seed=1 \
+	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/ || exit 1; done
+
+.PHONY: fuzz mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)
