@@ -271,6 +271,35 @@ static void unmapping_cuts_and_splits(void **state)
     space_off(space);
 }
 
+/* A fault may not go by a table page that was given back since. */
+static void table_pages_come_and_go_under_faults(void **state)
+{
+    struct vl_space *space = space_on();
+    vl_va a = 0x40000000;
+    struct vl_pfn held[8];
+    uint64_t value;
+
+    (void)state;
+    for (unsigned round = 0; round < 8; round++) {
+        map_anon(space, a, PAGE, VL_READ | VL_WRITE);
+        assert_int_equal(sim_store(a, 5), VL_OK);
+        assert_int_equal(usage(space).tables, 4);
+        assert_int_equal(vl_space_unmap(space, a, PAGE), VL_OK);
+        assert_int_equal(usage(space).tables, 1);
+        vl_drain_all();
+        assert_int_equal(vl_frame_alloc(0, VL_WAIT, &held[round]), VL_OK);
+        map_anon(space, a, PAGE, VL_READ | VL_WRITE);
+        assert_int_equal(sim_load(a, &value), VL_OK);
+        assert_int_equal(value, 0);
+        vl_space_validate(space);
+        assert_int_equal(vl_space_unmap(space, a, PAGE), VL_OK);
+    }
+    for (unsigned round = 0; round < 8; round++) {
+        vl_frame_free(held[round], 0);
+    }
+    space_off(space);
+}
+
 static void equal_neighbours_become_one(void **state)
 {
     struct vl_space *space = space_on();
@@ -518,6 +547,7 @@ int main(void)
         cmocka_unit_test(gaps_are_found_like_by_a_scan),
         cmocka_unit_test(impossible_requests_name_their_reason),
         cmocka_unit_test(unmapping_cuts_and_splits),
+        cmocka_unit_test(table_pages_come_and_go_under_faults),
         cmocka_unit_test(equal_neighbours_become_one),
         cmocka_unit_test(protection_changes_what_can_be_done),
         cmocka_unit_test(the_zero_page_survives_protection_and_fork),
