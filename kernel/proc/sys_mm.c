@@ -248,6 +248,9 @@ SYSCALL(mremap)
     if (old_va > VL_USER_END || old_len > VL_USER_END - old_va) {
         return -EFAULT;
     }
+    if (new_len > VL_USER_END) {
+        return -ENOMEM;
+    }
     status =
         vl_space_remap(current_process()->space, old_va, old_len, new_len, flags, new_va, &out);
     return status != VL_OK ? (long)status : (long)out;
