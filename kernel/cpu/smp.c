@@ -99,7 +99,8 @@ void smp_prepare(void)
 
     make_cpu(0, self);
     known_count = 1;
-    for (unsigned i = 0; i < acpi->cpu_count && known_count < VL_CPUS_MAX; i++) {
+    /* A build without locks is for one CPU. */
+    for (unsigned i = 0; VL_SMP && i < acpi->cpu_count && known_count < VL_CPUS_MAX; i++) {
         if (acpi->apic_ids[i] != self) {
             make_cpu(known_count++, acpi->apic_ids[i]);
         }

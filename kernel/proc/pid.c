@@ -47,7 +47,7 @@ uint32_t pid_alloc(void)
 {
     uint32_t pid = pid_last + 1 < PID_MAX ? pid_scan(pid_last + 1) : 0;
 
-    VL_ASSERT(vli_spin_is_locked(&proc_lock_word));
+    VL_ASSERT(!VL_SMP || vli_spin_is_locked(&proc_lock_word));
     if (pid == 0) {
         pid = pid_scan(PID_FIRST_AGAIN);
     }
