@@ -5,6 +5,7 @@
  * everything that may sleep happens in the first kernel thread, which becomes the first program.
  */
 #include <vellum/vellum.h>
+#include "kernel/bench.h"
 #include "kernel/boot/boot.h"
 #include "kernel/boot/memory.h"
 #include "kernel/cpu/acpi.h"
@@ -120,6 +121,7 @@ static void first_thread(void *arg)
     crash(boot_options()->crash);
     selftest_run();
     set_stock();
+    bench_run();
     dev_init();
     fs_init();
     proc_init();
