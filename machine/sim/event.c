@@ -56,8 +56,8 @@ uint64_t sim_event_count(enum vl_event event)
 
 void sim_event_dump(void)
 {
-    static const char *const names[] = {"frame alloc", "frame free", "pte set", "pte clear",
-                                        "flush", "table free"};
+    static const char *const names[] = {"frame alloc", "frame free", "pte set",
+                                        "pte clear",   "flush",      "table free"};
 
     for (unsigned cpu = 0; cpu < sim_machine.config.cpus; cpu++) {
         uint64_t end = atomic_load_explicit(&rings[cpu].count, memory_order_relaxed);

@@ -9,6 +9,8 @@
 #ifndef VLI_BUDDY_MARK_H
 #define VLI_BUDDY_MARK_H
 
+#include "core/frame/zone.h"
+
 #define VLI_MARK_BITMAP 0
 #define VLI_MARK_LOCKED 0u
 
