@@ -160,7 +160,13 @@ unsigned drive_any_space(struct drive *drive)
 uint64_t drive_any_page(struct drive *drive, struct model_space *model, unsigned one_outside_in)
 {
     if (model->count != 0 && !drive_chance(drive, one_outside_in)) {
-        return model->page[drive_choose(drive, model->count)].number;
+        const struct model_page *page = &model->page[drive_choose(drive, model->count)];
+        uint64_t below = 1 + drive_choose(drive, 12);
+
+        /* Below a stack it gets interesting. */
+        return page->is_stack && page->number >= FIRST_PAGE + below && below < 4
+                   ? page->number - below
+                   : page->number;
     }
     return windows[drive_choose(drive, sizeof(windows) / sizeof(windows[0]))] +
            drive_choose(drive, WINDOW);
@@ -201,6 +207,7 @@ uint8_t drive_object_slot(struct drive *drive)
 bool drive_had_memory(struct drive *drive, enum vl_status status)
 {
     if (status == VL_ENOMEM && drive->is_failing) {
+        drive->lacked++;
         return false;
     }
     return true;
@@ -264,12 +271,12 @@ static bool step_access(struct drive *drive, unsigned kind)
     vl_va va = number * PAGE + (which == 0 ? 0 : LAST_WORD);
     uint32_t access = kind == LOAD ? VL_READ : kind == STORE ? VL_WRITE : VL_EXEC;
     uint64_t value = ++drive->next_value;
-    enum vl_status want = model_access(drive->object, page, access);
-    enum vl_status got;
+    enum vl_status want, got;
 
-    if (page == NULL && drive_is_near_stack(model, number)) {
-        return false;
+    if (page == NULL && model_grow(model, number)) {
+        page = model_find(model, number);
     }
+    want = model_access(drive->object, page, access);
     sim_space_switch(drive->space[s]);
     got = do_access(kind, va, &value);
     if (!drive_had_memory(drive, got)) {
@@ -297,14 +304,14 @@ static bool step_fault(struct drive *drive)
     uint64_t number = drive_any_page(drive, model, 16);
     struct model_page *page = model_find(model, number);
     uint32_t access = drive_chance(drive, 2) ? VL_READ : VL_WRITE;
-    enum vl_status want = model_access(drive->object, page, access);
-    enum vl_status got;
+    enum vl_status want, got;
     struct vl_pfn pfn;
     uint64_t *words;
 
-    if (page == NULL && drive_is_near_stack(model, number)) {
-        return false;
+    if (page == NULL && model_grow(model, number)) {
+        page = model_find(model, number);
     }
+    want = model_access(drive->object, page, access);
     got = vl_space_frame_get(drive->space[s], number * PAGE, access, &pfn);
     if (!drive_had_memory(drive, got)) {
         return false;
@@ -583,8 +590,8 @@ void drive_step(struct drive *drive)
         at -= weights[kind];
     }
     /* Only some steps run short of memory, so that the others tell what the failed ones left. */
-    drive->is_failing = fails && drive_chance(drive, 4);
-    if (drive->is_failing) {
+    drive->is_failing = (fails && drive_chance(drive, 4)) || drive->is_short;
+    if (drive->is_failing && !drive->is_short) {
         sim_fail_after(drive_choose(drive, 12));
     }
     current = drive;
@@ -620,6 +627,9 @@ static void check_space(struct drive *drive, unsigned s)
         uint64_t value;
         enum vl_status got = sim_load(va, &value);
 
+        if (got == VL_ENOMEM && drive->is_short) {
+            continue;
+        }
         drive_expect(got, model_access(drive->object, page, VL_READ), "check", va);
         if (got == VL_OK && value != *model_word(drive->object, page, 0)) {
             drive_differ("space %u at %llx: the core has %llu, the model %llu", s,
@@ -689,6 +699,7 @@ void drive_start(struct drive *drive)
 {
     current = drive;
     drive->steps = 0;
+    drive->lacked = 0;
     memset(drive->object, 0, sizeof(drive->object));
     for (unsigned i = 0; i < DRIVE_FILES; i++) {
         drive_expect(vl_object_create(NULL, NULL, &drive->object[i].real), VL_OK, "object_create",

@@ -18,6 +18,7 @@ struct drive {
     const unsigned char *data; /* or the input that is left */
     size_t size;
     bool is_failing; /* allocations are made to fail now and then */
+    bool is_short;   /* the machine has too little memory for what is asked */
 
     struct vl_space *space[DRIVE_SPACES]; /* NULL: none */
     struct model_space *model[DRIVE_SPACES];
@@ -25,6 +26,7 @@ struct drive {
     uint64_t next_value;
     uint64_t done[32]; /* operations by kind that succeeded, to see that each is reached */
     uint64_t tries[32];
+    uint64_t lacked; /* operations that had no memory */
     uint64_t steps;
     uint8_t last[DRIVE_LAST]; /* kinds of the last steps, a ring */
 };

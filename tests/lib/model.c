@@ -74,6 +74,33 @@ void model_copy(struct model_space *to, const struct model_space *from)
     memcpy(to->page, from->page, from->count * sizeof(from->page[0]));
 }
 
+bool model_grow(struct model_space *space, uint64_t number)
+{
+    unsigned at = model_lower(space, number), end = at;
+    const struct model_page *below = at > 0 ? &space->page[at - 1] : NULL;
+    struct model_page like;
+    uint64_t count;
+
+    if (at == space->count || !space->page[at].is_stack || number < VL_USER_MIN / VL_PAGE_SIZE ||
+        (below != NULL && !below->is_stack && below->prot != 0 &&
+         number - (below->number + 1) < MODEL_GUARD)) {
+        return false;
+    }
+    while (end < space->count && space->page[end].is_stack &&
+           space->page[end].number == space->page[at].number + (end - at) &&
+           space->page[end].prot == space->page[at].prot) {
+        end++;
+    }
+    like = space->page[at];
+    count = like.number - number;
+    if (count + (end - at) > MODEL_STACK_MAX || !model_fits(space, count)) {
+        return false;
+    }
+    like.is_own = false;
+    model_add(space, &like, number, count);
+    return true;
+}
+
 enum vl_status model_access(const struct model_object *objects, const struct model_page *page,
                             uint32_t access)
 {

@@ -13,7 +13,9 @@
 #define MODEL_OBJECTS_MAX 64u
 #define MODEL_INDEX_MAX   160u /* pages that an object may have */
 /* The words of a page that are looked at: at its first and at its last 8 bytes. */
-#define MODEL_WORDS 2u
+#define MODEL_WORDS     2u
+#define MODEL_STACK_MAX 2048u /* the default limit, 8 MiB */
+#define MODEL_GUARD     256u
 
 /* What backs shared pages, and private ones that nobody wrote to. */
 struct model_object {
@@ -56,6 +58,13 @@ void model_add(struct model_space *space, const struct model_page *like, uint64_
 bool model_fits(const struct model_space *space, uint64_t count);
 /** model_copy() - fork. */
 void model_copy(struct model_space *to, const struct model_space *from);
+
+/**
+ * model_grow() - an access meets nothing at @number: does a stack above grow down to it? As Linux
+ * does it: within MODEL_STACK_MAX pages, with 256 pages free below unless another stack or memory
+ * that cannot be accessed lies there. True when the page is mapped now.
+ */
+bool model_grow(struct model_space *space, uint64_t number);
 
 /** model_access() - what an access of a program must give, as vl_space_fault() says it. */
 enum vl_status model_access(const struct model_object *objects, const struct model_page *page,

@@ -20,6 +20,7 @@
 
 #define OPS_DEFAULT 1000000u
 #define CHECK_EVERY 1000u
+#define RAM         (64ull << 20)
 
 static const uint64_t seeds[] = {1, 2, 3, 4};
 static struct drive drive;
@@ -38,9 +39,9 @@ static bool peeks_always(void)
     return getenv("VL_TEST_PEEK") != NULL;
 }
 
-static void run(uint64_t seed, uint64_t ops, bool is_failing)
+static void run(uint64_t seed, uint64_t ops, bool is_failing, uint64_t ram_bytes)
 {
-    struct sim_config config = {.ram_bytes = 64u << 20, .seed = sim_seed(seed), .quiet = true};
+    struct sim_config config = {.ram_bytes = ram_bytes, .seed = sim_seed(seed), .quiet = true};
     bool peeks = peeks_always();
     uint64_t before;
 
@@ -49,6 +50,7 @@ static void run(uint64_t seed, uint64_t ops, bool is_failing)
     drive.choose = drive_seeded;
     drive.random = config.seed;
     drive.is_failing = is_failing;
+    drive.is_short = ram_bytes < RAM;
     drive_start(&drive);
     for (uint64_t i = 0; i < ops; i++) {
         drive_step(&drive);
@@ -60,6 +62,7 @@ static void run(uint64_t seed, uint64_t ops, bool is_failing)
         }
     }
     drive_check(&drive);
+    assert_true((drive.lacked != 0) == (is_failing || drive.is_short));
     drive_end(&drive);
     assert_int_equal(free_frames(), before);
     sim_stop();
@@ -81,7 +84,7 @@ static void spaces_match_the_model(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
-        run(seeds[i], ops, false);
+        run(seeds[i], ops, false, RAM);
     }
     check_reached();
 }
@@ -92,7 +95,17 @@ static void spaces_match_while_memory_fails(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
-        run(seeds[i] + 100, ops, true);
+        run(seeds[i] + 100, ops, true, RAM);
+    }
+}
+
+static void spaces_match_while_memory_is_short(void **state)
+{
+    uint64_t ops = sim_ops(OPS_DEFAULT) / (4 * (sizeof(seeds) / sizeof(seeds[0])));
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        run(seeds[i] + 200, ops, false, 3u << 20);
     }
 }
 
@@ -101,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spaces_match_the_model),
         cmocka_unit_test(spaces_match_while_memory_fails),
+        cmocka_unit_test(spaces_match_while_memory_is_short),
     };
 
     return cmocka_run_group_tests_name("space", tests, NULL, NULL);
