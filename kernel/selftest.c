@@ -19,7 +19,7 @@
 #include "kernel/sched/wait.h"
 
 #define THREADS 12u
-#define ROUNDS  2000u
+#define ROUNDS  800u
 #define MS      1000000u
 
 /* A test's threads: they share a state and count themselves out. */
