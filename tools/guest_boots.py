@@ -3,7 +3,9 @@
 A function returns None, or why the test failed. BOOTS names them in the order of their running.
 """
 import os
+import pty
 import re
+import select
 import subprocess
 import time
 
@@ -264,9 +266,52 @@ def boot_many(kernel):
     return None
 
 
+def boot_shell(kernel):
+    """./vellum shell on a terminal: a prompt, a command, Ctrl-A X leaves; ./vellum run --image."""
+    if guest.is_linux(kernel):
+        return None
+    leader, follower = pty.openpty()
+    with subprocess.Popen(['./vellum', 'shell', '--mem', '128M'], stdin=follower, stdout=follower,
+                          stderr=follower, start_new_session=True) as process:
+        os.close(follower)
+        text = read_until(leader, '# ', 120)
+        os.write(leader, b'echo one$((1 + 1))three\r')
+        text += read_until(leader, 'one2three', STEP_SECONDS)
+        os.write(leader, b'\x01x')
+        text += read_until(leader, None, STEP_SECONDS)
+        os.close(leader)
+        if process.poll() is None:
+            process.kill()
+            return 'Ctrl-A X does not leave:\n' + tail(text)
+    if 'one2three' not in text or process.returncode != 0:
+        return 'status %d:\n%s' % (process.returncode, tail(text))
+    make_image('echo the task runs\n')
+    done = subprocess.run(['./vellum', 'run', '--image', IMAGE, '--smp', '1', '--mem', '64M',
+                           '--append', 'quiet'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True, timeout=120)
+    if done.returncode != 0 or 'the task runs' not in done.stdout:
+        return 'run --image: status %d:\n%s' % (done.returncode, tail(done.stdout))
+    return None
+
+
+def read_until(terminal, wanted, seconds):
+    """What comes from a terminal until `wanted` does, or until its end."""
+    text, deadline = '', time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.5)[0]:
+            try:
+                text += os.read(terminal, 4096).decode(errors='replace')
+            except OSError:
+                return text
+        if wanted and wanted in text:
+            return text
+    return text
+
+
 BOOTS = [('crash', boot_crash), ('machines', boot_machines), ('selftest', boot_selftest),
          ('tty', boot_tty), ('corrupt images', boot_corrupt), ('panic', boot_panic),
-         ('boot log', boot_log), ('reboot', boot_reboot), ('nine CPUs', boot_many)]
+         ('boot log', boot_log), ('reboot', boot_reboot), ('nine CPUs', boot_many),
+         ('driver', boot_shell)]
 
 
 def clean_up():
