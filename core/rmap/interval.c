@@ -31,26 +31,55 @@ static bool summarize(struct vli_tree_node *node)
     return changed;
 }
 
+void vli_interval_insert_twin(struct vli_interval *it, struct vli_interval *twin)
+{
+    it->first = twin->first;
+    it->last = twin->last;
+    it->is_head = false;
+    vli_list_insert_after(&twin->twins, &it->twins);
+}
+
 void vli_interval_insert(struct vli_tree *tree, struct vli_interval *it, uint64_t first,
                          uint64_t last)
 {
     struct vli_tree_node **link = &tree->root;
     struct vli_tree_node *parent = NULL;
+    struct vli_interval *at;
 
     VL_ASSERT(first <= last);
+    while (*link != NULL) {
+        parent = *link;
+        at = of(parent);
+        if (at->first == first && at->last == last) {
+            vli_interval_insert_twin(it,
+                                     vli_list_entry(at->twins.prev, struct vli_interval, twins));
+            return;
+        }
+        link = first < at->first || (first == at->first && last < at->last) ? &parent->left
+                                                                            : &parent->right;
+    }
     it->first = first;
     it->last = last;
     it->last_max = last;
-    while (*link != NULL) {
-        parent = *link;
-        link = first < of(parent)->first ? &parent->left : &parent->right;
-    }
+    it->is_head = true;
+    vli_list_init(&it->twins);
     vli_tree_insert(tree, &it->node, parent, link, summarize);
 }
 
 void vli_interval_remove(struct vli_tree *tree, struct vli_interval *it)
 {
-    vli_tree_remove(tree, &it->node, summarize);
+    struct vli_interval *heir = vli_list_entry(it->twins.next, struct vli_interval, twins);
+
+    if (!it->is_head) {
+        vli_list_remove(&it->twins);
+    } else if (heir != it) {
+        heir->last_max = it->last_max;
+        heir->is_head = true;
+        vli_tree_replace(tree, &it->node, &heir->node);
+        vli_list_remove(&it->twins);
+    } else {
+        vli_tree_remove(tree, &it->node, summarize);
+    }
 }
 
 /* The leftmost overlapping range of @node's subtree, which has one whose last is >= @first. */
@@ -86,9 +115,14 @@ struct vli_interval *vli_interval_first(const struct vli_tree *tree, uint64_t fi
 
 struct vli_interval *vli_interval_next(struct vli_interval *it, uint64_t first, uint64_t last)
 {
-    struct vli_tree_node *node = &it->node;
+    struct vli_interval *twin = vli_list_entry(it->twins.next, struct vli_interval, twins);
+    struct vli_tree_node *node = &twin->node;
     struct vli_tree_node *below;
 
+    if (!twin->is_head) {
+        return twin;
+    }
+    /* The ring is at its end, where its head stands for the place in the tree. */
     for (;;) {
         if (node->right != NULL && of(node->right)->last_max >= first) {
             return leftmost(node->right, first, last);
@@ -109,15 +143,36 @@ struct vli_interval *vli_interval_next(struct vli_interval *it, uint64_t first, 
     }
 }
 
+/* One ring: equal ranges, one head. Returns how many. */
+static size_t ring_validate(const struct vli_interval *head)
+{
+    const struct vli_list *link;
+    size_t count = 1;
+
+    VL_ASSERT(head->is_head);
+    for (link = head->twins.next; link != &head->twins; link = link->next) {
+        const struct vli_interval *twin = vli_list_entry(link, struct vli_interval, twins);
+
+        VL_ASSERT(!twin->is_head);
+        VL_ASSERT(twin->first == head->first && twin->last == head->last);
+        count++;
+    }
+    return count;
+}
+
 size_t vli_interval_validate(const struct vli_tree *tree)
 {
     struct vli_tree_node *node;
-    uint64_t before = 0;
+    const struct vli_interval *before = NULL;
+    size_t count = 0;
 
+    vli_tree_validate(tree);
     for (node = vli_tree_first(tree); node != NULL; node = vli_tree_next(node)) {
-        VL_ASSERT(of(node)->first >= before);
+        VL_ASSERT(before == NULL || of(node)->first > before->first ||
+                  (of(node)->first == before->first && of(node)->last > before->last));
         VL_ASSERT(of(node)->last_max == computed_last_max(node));
-        before = of(node)->first;
+        count += ring_validate(of(node));
+        before = of(node);
     }
-    return vli_tree_validate(tree);
+    return count;
 }

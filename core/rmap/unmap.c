@@ -2,6 +2,7 @@
  * unmap.c - see unmap.h. One lock a leaf table page, and one change of each counter.
  */
 #include "core/rmap/unmap.h"
+#include "core/base/bits.h"
 
 /* What left a leaf table page. */
 struct unmapped {
@@ -44,6 +45,27 @@ static vl_va unmap_leaf(struct vli_gather *gather, struct vli_rmap_area *area,
     return va;
 }
 
+/* As vli_table_next(). Neighbouring areas often share a leaf page: the one met last is locked again
+ * without a walk. The table pages stay as long as ranges are emptied into one gather. */
+static bool next_leaf(struct vli_gather *gather, vl_va *va, vl_va end, struct vli_table_slot *slot)
+{
+    vl_va start = (vl_va)vli_round_down(*va, vli_table_reach(1));
+
+    if (gather->leaf != NULL && gather->leaf_start == start && *va < end) {
+        slot->page = gather->leaf;
+        slot->entry =
+            &vli_table_entries(vl_pfn_to_pa(vli_frame_pfn(slot->page)).a)[vli_table_index(*va, 0)];
+        vli_table_relock(slot);
+        return true;
+    }
+    if (!vli_table_next(gather->table, va, end, slot)) {
+        return false;
+    }
+    gather->leaf = slot->page;
+    gather->leaf_start = (vl_va)vli_round_down(*va, vli_table_reach(1));
+    return true;
+}
+
 void vli_rmap_unmap_range(struct vli_gather *gather, struct vli_rmap_area *area, vl_va start,
                           vl_va end)
 {
@@ -54,7 +76,7 @@ void vli_rmap_unmap_range(struct vli_gather *gather, struct vli_rmap_area *area,
     vl_va stop;
 
     VL_ASSERT(start >= area->start && end <= area->end);
-    while (vli_table_next(table, &va, end, &slot)) {
+    while (next_leaf(gather, &va, end, &slot)) {
         count = (struct unmapped){0, 0, 0};
         stop = vli_table_leaf_end(va, end);
         va = unmap_leaf(gather, area, &slot, va, stop, &count);

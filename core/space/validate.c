@@ -68,9 +68,9 @@ static void check_noted(void)
     }
     for (uint32_t i = 0; i < TALLY; i++) {
         VL_ASSERT(tally.pfn[i] == 0 ||
-                  tally.count[i] == atomic_load_explicit(
-                                        &vli_frame_of((struct vl_pfn){tally.pfn[i]})->mappings,
-                                        memory_order_relaxed));
+                  tally.count[i] ==
+                      atomic_load_explicit(&vli_frame_of((struct vl_pfn){tally.pfn[i]})->mappings,
+                                           memory_order_relaxed));
         tally.pfn[i] = 0;
         tally.count[i] = 0;
     }

@@ -145,6 +145,7 @@ void vli_gather_begin(struct vli_gather *gather, struct vli_table *table, bool w
     gather->frame_count = 0;
     gather->table_first = VLI_FRAME_LINK_NONE;
     gather->release = NULL;
+    gather->leaf = NULL;
     if (!whole) {
         return;
     }
@@ -228,6 +229,7 @@ void vli_table_unlink(struct vli_gather *gather, _Atomic uint64_t *link)
     VL_ASSERT_SLOW(vli_pte_is_present(old));
     atomic_store_explicit(link, 0, memory_order_seq_cst);
     VLI_EVENT(VL_EVENT_PTE_CLEAR, (uintptr_t)link, old);
+    gather->leaf = NULL;
     page->next = gather->table_first;
     gather->table_first = vli_frame_pfn(page).n;
 }

@@ -174,6 +174,8 @@ struct vli_gather {
     bool whole;       /* everything of the table: it is going away and no CPU uses it */
     uint32_t frame_count;
     uint32_t table_first;                       /* freed table pages, by next, or LINK_NONE */
+    vl_va leaf_start;                           /* what the last leaf page met covers from on */
+    struct vl_frame *leaf;                      /* that page, while the gather frees no tables */
     struct vl_frame *frames[VLI_GATHER_FRAMES]; /* references to drop after the flush */
     /* Called for each frame when its reference was the last one; default: back to frame, in bulk.
      */

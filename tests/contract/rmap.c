@@ -22,6 +22,12 @@
 #define PAGES  96u
 #define SPACES 6u
 #define RW     (VL_READ | VL_WRITE)
+/* Without locks there is one CPU. */
+#if VL_SMP
+#define CPUS 4u
+#else
+#define CPUS 1u
+#endif
 
 static struct vl_space *spaces[SPACES];
 static struct vl_object *objects[2];
@@ -293,11 +299,11 @@ static void walks_race_with_forks_and_ends(void **state)
     struct vl_space *space;
 
     (void)state;
-    machine_on(64, 4);
+    machine_on(64, CPUS);
     atomic_store(&is_over, false);
     assert_int_equal(vl_space_create(&space), VL_OK);
     map_anon(space, BASE, (PAGES + 4) * PAGE, RW);
-    sim_run_on_cpus(4, on_cpu, space);
+    sim_run_on_cpus(CPUS, on_cpu, space);
     vl_space_validate(space);
     vl_space_put(space);
     machine_off();

@@ -18,8 +18,13 @@
 #define PAGE  VL_PAGE_SIZE
 #define BASE  ((vl_va)0x101f0000) /* across leaf table pages */
 #define PAGES 64u
-#define CPUS  4u
-#define RW    (VL_READ | VL_WRITE)
+/* Without locks there is one CPU, and the tests are those of one program. */
+#if VL_SMP
+#define CPUS 4u
+#else
+#define CPUS 1u
+#endif
+#define RW (VL_READ | VL_WRITE)
 
 /* ThreadSanitizer makes a round some twenty times as long. */
 #ifdef VLI_TSAN

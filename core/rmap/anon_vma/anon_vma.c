@@ -163,14 +163,13 @@ static struct vli_anon_vma *root_of(const struct vli_rmap_area *area)
     return first_chain(area)->anon->root;
 }
 
-/* Hang @area on @anon by @chain. The group's lock is held, or @anon is not known to others. */
-static void chain_link(struct vli_anon_chain *chain, struct vli_rmap_area *area,
-                       struct vli_anon_vma *anon)
+/* @chain hangs @area on @anon from now on; the tree is the caller's. */
+static void chain_count_in(struct vli_anon_chain *chain, struct vli_rmap_area *area,
+                           struct vli_anon_vma *anon)
 {
     chain->area = area;
     chain->anon = anon;
     vli_list_insert_before(&area->chains, &chain->same_area);
-    vli_interval_insert(&anon->chains, &chain->same_anon, area->first_index, vli_last_index(area));
     if (anon->chain_count++ == 0) {
         if (anon->parent != NULL) {
             anon->parent->child_count++;
@@ -178,6 +177,14 @@ static void chain_link(struct vli_anon_chain *chain, struct vli_rmap_area *area,
         return; /* the reference of its making is the first chain's */
     }
     atomic_fetch_add_explicit(&anon->refs, 1, memory_order_relaxed);
+}
+
+/* Hang @area on @anon by @chain. The group's lock is held, or @anon is not known to others. */
+static void chain_link(struct vli_anon_chain *chain, struct vli_rmap_area *area,
+                       struct vli_anon_vma *anon)
+{
+    vli_interval_insert(&anon->chains, &chain->same_anon, area->first_index, vli_last_index(area));
+    chain_count_in(chain, area, anon);
 }
 
 /* Undo chain_link(); the caller still puts the reference and frees the chain, without the lock. */
@@ -222,17 +229,27 @@ static enum vl_status chains_alloc(const struct vli_rmap_area *area, struct vli_
     return VL_OK;
 }
 
-/* Hang @fresh on all that @area hangs on, by the chains on @list. Group's lock held. */
+/* Hang @fresh on all that @area hangs on, by the chains on @list. Group's lock held. After a fork
+ * the ranges are the same, and no tree is searched. */
 static void chains_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
                         struct vli_list *list)
 {
+    bool are_twins =
+        fresh->first_index == area->first_index && vli_last_index(fresh) == vli_last_index(area);
     struct vli_list *node;
     struct vli_anon_chain *chain;
+    struct vli_anon_chain *old;
 
     vli_list_each (node, &area->chains) {
+        old = vli_chain_of(node);
         chain = vli_chain_of(list->next);
         vli_list_remove(&chain->same_area);
-        chain_link(chain, fresh, vli_chain_of(node)->anon);
+        if (are_twins) {
+            vli_interval_insert_twin(&chain->same_anon, &old->same_anon);
+            chain_count_in(chain, fresh, old->anon);
+        } else {
+            chain_link(chain, fresh, old->anon);
+        }
     }
 }
 
@@ -329,6 +346,24 @@ void vli_rmap_area_link(struct vli_rmap_area *area, struct vli_rmap_object *obje
     vli_rw_write_unlock(&object->lock);
 }
 
+/* @fresh maps what @area maps, if that is an object. */
+static void object_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area)
+{
+    struct vli_rmap_object *object = area->object;
+
+    if (object == NULL) {
+        return;
+    }
+    if (fresh->first_index != area->first_index || vli_last_index(fresh) != vli_last_index(area)) {
+        vli_rmap_area_link(fresh, object);
+        return;
+    }
+    fresh->object = object;
+    vli_rw_write_lock(&object->lock);
+    vli_interval_insert_twin(&fresh->in_object, &area->in_object);
+    vli_rw_write_unlock(&object->lock);
+}
+
 /* Hang @fresh on what @area hangs on. */
 static enum vl_status area_copy(struct vli_rmap_area *fresh, struct vli_rmap_area *area,
                                 bool is_same_space, vl_how_t how)
@@ -337,17 +372,13 @@ static enum vl_status area_copy(struct vli_rmap_area *fresh, struct vli_rmap_are
     struct vli_list chains;
 
     if (vli_list_is_empty(&area->chains)) {
-        if (area->object != NULL) {
-            vli_rmap_area_link(fresh, area->object);
-        }
+        object_copy(fresh, area);
         return VL_OK;
     }
     if (chains_alloc(area, &chains, how) != VL_OK) {
         return VL_ENOMEM;
     }
-    if (area->object != NULL) {
-        vli_rmap_area_link(fresh, area->object);
-    }
+    object_copy(fresh, area);
     vli_rw_write_lock(&root_of(area)->lock);
     chains_copy(fresh, area, &chains);
     anon = atomic_load_explicit(&area->anon, memory_order_relaxed);
