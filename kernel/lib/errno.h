@@ -57,6 +57,7 @@
 #define ENOTSOCK        88
 #define EMSGSIZE        90
 #define EPROTONOSUPPORT 93
+#define ESOCKTNOSUPPORT 94
 #define EOPNOTSUPP      95
 #define EAFNOSUPPORT    97
 #define ECONNRESET      104
