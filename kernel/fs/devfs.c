@@ -124,23 +124,15 @@ static long kmsg_read(struct file *file, struct user_iter *to, uint64_t *pos)
     return copied < len && copied == 0 ? -EFAULT : (long)copied;
 }
 
-static long position_zero(struct file *file, uint64_t *out)
-{
-    (void)file;
-    *out = 0;
-    return 0;
-}
-
 static const struct file_ops null_ops = {
-    .read = null_read, .write = null_write, .seek_end = position_zero};
+    .is_endless = true, .read = null_read, .write = null_write};
 static const struct file_ops zero_ops = {
-    .read = zero_read, .write = null_write, .map = zero_map, .seek_end = position_zero};
+    .is_endless = true, .read = zero_read, .write = null_write, .map = zero_map};
 static const struct file_ops full_ops = {
-    .read = zero_read, .write = full_write, .seek_end = position_zero};
+    .is_endless = true, .read = zero_read, .write = full_write};
 static const struct file_ops random_ops = {
-    .read = random_read, .write = null_write, .seek_end = position_zero};
-static const struct file_ops kmsg_ops = {
-    .read = kmsg_read, .write = kmsg_write, .seek_end = position_zero};
+    .is_endless = true, .read = random_read, .write = null_write};
+static const struct file_ops kmsg_ops = {.read = kmsg_read, .write = kmsg_write};
 
 static const struct device {
     const char *name;

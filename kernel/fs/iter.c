@@ -37,9 +37,24 @@ static void iter_advance(struct user_iter *iter, size_t len)
 
 enum direction { COPY_OUT, COPY_IN, COPY_ZERO };
 
-/* Bytes of @len that were copied between @bytes and the iterator's current segment. */
+/* One try between @bytes and user memory. Returns: bytes copied, perhaps a few too low after a
+ * fault: user copies go by words. */
+static size_t copy_user(uint64_t user, void *bytes, size_t len, enum direction direction)
+{
+    if (direction == COPY_OUT) {
+        return len - copy_to_user_partial(user, bytes, len);
+    }
+    if (direction == COPY_IN) {
+        return len - copy_from_user_partial(bytes, user, len);
+    }
+    return clear_user(user, len) == VL_OK ? len : 0;
+}
+
+/* Bytes of @len that were copied between @bytes and the iterator's current segment, to the byte. */
 static size_t copy_piece(struct user_iter *iter, void *bytes, size_t len, enum direction direction)
 {
+    size_t done;
+
     if (iter->is_kernel) {
         void *there = (void *)(uintptr_t)iter->base;
 
@@ -52,13 +67,19 @@ static size_t copy_piece(struct user_iter *iter, void *bytes, size_t len, enum d
         }
         return len;
     }
-    if (direction == COPY_OUT) {
-        return len - copy_to_user_partial(iter->base, bytes, len);
+    done = copy_user(iter->base, bytes, len, direction);
+    while (done < len) {
+        size_t step =
+            direction == COPY_ZERO ? VL_PAGE_SIZE - ((iter->base + done) & VL_PAGE_MASK) : 1;
+        void *here = direction == COPY_ZERO ? NULL : (char *)bytes + done;
+
+        step = step < len - done ? step : len - done;
+        if (copy_user(iter->base + done, here, step, direction) != step) {
+            break;
+        }
+        done += step;
     }
-    if (direction == COPY_IN) {
-        return len - copy_from_user_partial(bytes, iter->base, len);
-    }
-    return clear_user(iter->base, len) == VL_OK ? len : 0;
+    return done;
 }
 
 static size_t iter_copy(struct user_iter *iter, void *bytes, size_t len, enum direction direction)

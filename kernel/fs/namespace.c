@@ -53,6 +53,16 @@ static void drop_link(struct inode *inode)
 
 /* ---------------------------------------------------------------------------------- make */
 
+static bool is_device(uint32_t mode)
+{
+    return (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFBLK;
+}
+
+static bool may_make_devices(void)
+{
+    return current_process() == NULL || capable_root();
+}
+
 long node_make_locked(struct dentry *dir, const char *name, size_t len, uint32_t mode,
                       uint32_t device, const char *link, struct dentry **out)
 {
@@ -66,7 +76,7 @@ long node_make_locked(struct dentry *dir, const char *name, size_t len, uint32_t
     if (result != 0) {
         return result;
     }
-    if (dir->inode->ops->make == NULL) {
+    if (dir->inode->ops->make == NULL || (is_device(mode) && !may_make_devices())) {
         return -EPERM;
     }
     result = dir->inode->ops->make(dir->inode, mode, device, link, &inode);
@@ -250,6 +260,9 @@ static long link_locked(struct inode *inode, struct path_end *end)
         links_add(inode, -1);
         return result;
     }
+    mutex_lock(&inode->mutex);
+    inode->flags &= ~INODE_LINKABLE; /* from its first name on it is as any other */
+    mutex_unlock(&inode->mutex);
     inode_touch(inode, TOUCH_CHANGE);
     inode_touch(dir->inode, TOUCH_MODIFY | TOUCH_CHANGE);
     return 0;

@@ -40,6 +40,9 @@ static long transfer_check(struct file *file, enum transfer way)
 
 static long transfer(struct file *file, struct user_iter *iter, uint64_t *pos, enum transfer way)
 {
+    if (!file->ops->is_stream && iter->left > (uint64_t)INT64_MAX - *pos) {
+        return -EINVAL;
+    }
     return way == TRANSFER_READ ? file->ops->read(file, iter, pos)
                                 : file->ops->write(file, iter, pos);
 }
@@ -78,7 +81,7 @@ static long simple_transfer(int fd, uint64_t buffer, uint64_t len, enum transfer
     }
     result = transfer_check(ref.file, way);
     if (result == 0 && !user_range_ok(buffer, len)) {
-        result = (int64_t)len < 0 && user_range_ok(buffer, 0) ? -EINVAL : -EFAULT;
+        result = -EFAULT;
     }
     if (result == 0) {
         iter_user(&iter, buffer, len < IO_BYTES_MAX ? len : IO_BYTES_MAX);
@@ -122,7 +125,7 @@ static long positioned_transfer(int fd, uint64_t buffer, uint64_t len, int64_t o
     }
     result = ref.file->ops->is_stream ? -ESPIPE : transfer_check(ref.file, way);
     if (result == 0 && !user_range_ok(buffer, len)) {
-        result = (int64_t)len < 0 && user_range_ok(buffer, 0) ? -EINVAL : -EFAULT;
+        result = -EFAULT;
     }
     if (result == 0) {
         iter_user(&iter, buffer, len < IO_BYTES_MAX ? len : IO_BYTES_MAX);
@@ -257,9 +260,6 @@ static long seek_base(struct file *file, unsigned whence, uint64_t *out)
         *out = file->pos;
         return 0;
     case SEEK_END:
-        if (file->ops->seek_end != NULL) {
-            return file->ops->seek_end(file, out);
-        }
         *out = inode_is(file->inode, S_IFREG) ? inode_size(file->inode) : 0;
         return 0;
     default:
@@ -275,6 +275,9 @@ static long seek(struct file *file, int64_t offset, unsigned whence)
 
     if (file->ops->is_stream) {
         return -ESPIPE;
+    }
+    if (file->ops->is_endless) {
+        return 0;
     }
     if (whence == SEEK_DATA || whence == SEEK_HOLE) {
         result = seek_content(file, offset, whence == SEEK_DATA);

@@ -192,12 +192,12 @@ struct file {
 struct file_ops {
     const char *name; /* "pipe", "anon_inode:[eventpoll]": for nameless files */
     bool is_stream;   /* no position: lseek gives ESPIPE */
+    bool is_endless;  /* the position means nothing: lseek gives 0 */
     long (*read)(struct file *file, struct user_iter *to, uint64_t *pos);
     long (*write)(struct file *file, struct user_iter *from, uint64_t *pos);
     long (*list)(struct file *file, struct dir_sink *sink);
     unsigned (*poll)(struct file *file, struct poll_wait *wait);      /* NULL: always ready */
     long (*ioctl)(struct file *file, unsigned command, uint64_t arg); /* NULL: ENOTTY */
-    long (*seek_end)(struct file *file, uint64_t *out);               /* NULL: the object's size */
     long (*map)(struct file *file, uint32_t prot, bool shared, struct vl_object **out_object,
                 uint32_t *out_prot_max);                   /* NULL: ENODEV */
     void (*release)(struct file *file);                    /* last reference */
