@@ -34,6 +34,9 @@
 #define PRIVATE_VA ((vl_va)0x40000000)
 #define SHARED_VA  ((vl_va)0x50000000)
 #define FILE_VA    ((vl_va)0x60000000)
+#define LATE_VA    ((vl_va)0x70000000)
+#define FRESH_VA   ((vl_va)0x78000000)
+#define RACE_PAGES 48u
 
 /* One page of a CPU: what it expects there. */
 struct own_page {
@@ -48,12 +51,14 @@ static struct {
     uint64_t seed;
     struct vl_space *space;
     struct vl_object *file;
+    struct vl_object *late; /* only CPU 0 changes its size */
     struct own_page own[CPUS_MAX][OWN];
     uint64_t added_private[CPUS_MAX][COMMON];
     uint64_t added_shared[CPUS_MAX][COMMON];
     uint64_t forks[CPUS_MAX];
     uint64_t refused[CPUS_MAX];
     unsigned round;
+    _Atomic uint32_t arrived;
 } smp;
 
 static vl_va own_va(unsigned cpu, unsigned page)
@@ -229,32 +234,42 @@ static void common_protect(unsigned cpu, uint64_t *random)
            cpu, va);
 }
 
+/* The words of the common pages in a child: first seen, and later what must still be there. */
+static void child_look(unsigned cpu, uint64_t *seen)
+{
+    for (unsigned page = 0; page < COMMON; page++) {
+        vl_va va = PRIVATE_VA + page * PAGE;
+
+        expect(sim_load(va, &seen[page]), VL_OK, "load in the child", cpu, va);
+        if (seen[page] < smp.added_private[cpu][page]) {
+            wrong("lost before the fork", cpu, va, seen[page], smp.added_private[cpu][page]);
+        }
+    }
+}
+
 /* A child sees what this CPU did before the fork, and nobody sees what the child does. */
 static void common_fork(unsigned cpu, uint64_t *random)
 {
+    uint64_t seen[COMMON], again[COMMON];
     struct vl_space *child = NULL;
 
     expect(vl_space_fork(smp.space, &child), VL_OK, "fork", cpu, 0);
     smp.forks[cpu]++;
     sim_space_switch(child);
+    child_look(cpu, seen);
     for (unsigned page = 0; page < COMMON; page++) {
-        vl_va va = PRIVATE_VA + page * PAGE;
-        uint64_t seen = 0, again = 0;
-
-        expect(sim_load(va, &seen), VL_OK, "load in the child", cpu, va);
-        if (seen < smp.added_private[cpu][page]) {
-            wrong("lost before the fork", cpu, va, seen, smp.added_private[cpu][page]);
-        }
-        if (sim_random(random) % 2 == 0 && sim_add(va, 1000000) == VL_OK) {
-            seen += 1000000;
-        }
-        expect(sim_load(va, &again), VL_OK, "load in the child", cpu, va);
-        if (again != seen) {
-            wrong("a child's word changed", cpu, va, again, seen);
+        if (sim_random(random) % 2 == 0 && sim_add(PRIVATE_VA + page * PAGE, 1000000) == VL_OK) {
+            seen[page] += 1000000;
         }
     }
     for (unsigned i = 0; i < OWN; i += 1 + (unsigned)(sim_random(random) % 16)) {
         own_load(cpu, i);
+    }
+    child_look(cpu, again);
+    for (unsigned page = 0; page < COMMON; page++) {
+        if (again[page] != seen[page]) {
+            wrong("a child's word changed", cpu, PRIVATE_VA + page * PAGE, again[page], seen[page]);
+        }
     }
     if (sim_random(random) % 2 == 0) {
         vl_space_put(child);
@@ -300,6 +315,86 @@ static void file_use(unsigned cpu, uint64_t *random)
     }
 }
 
+/* A file whose private copies must go when it is cut, whoever is about to make one. */
+static void late_use(unsigned cpu, uint64_t *random)
+{
+    uint64_t seen = 0;
+    enum vl_status got;
+
+    if (cpu != 0 || sim_random(random) % 8 != 0) {
+        got = sim_store(LATE_VA + sim_random(random) % FILE_PAGES * PAGE, 1);
+        if (got != VL_OK && got != VL_EBUSERROR) {
+            wrong("late", cpu, LATE_VA, (uint64_t)(int64_t)got, 0);
+        }
+        return;
+    }
+    expect(vl_object_truncate(smp.late, 0), VL_OK, "truncate", cpu, LATE_VA);
+    for (unsigned page = 0; page < FILE_PAGES; page++) {
+        expect(sim_load(LATE_VA + page * PAGE, &seen), VL_EBUSERROR, "load beyond the end", cpu,
+               LATE_VA + page * PAGE);
+    }
+    expect(vl_object_extend(smp.late, RACE_PAGES * PAGE), VL_OK, "extend", cpu, LATE_VA);
+}
+
+/* All CPUs go on from here at once. */
+static void meet(unsigned times)
+{
+    atomic_fetch_add(&smp.arrived, 1);
+    while (atomic_load(&smp.arrived) < times * smp.cpus) {
+        vl_host_cpu_relax();
+    }
+}
+
+/* Every CPU writes to the same page for the first time, page after page. */
+static void race(unsigned cpu)
+{
+    for (unsigned page = 0; page < RACE_PAGES; page++) {
+        vl_va va = FRESH_VA + page * PAGE;
+
+        meet(page + 1);
+        expect(sim_add(va + 8 * (page % 2), 1), VL_OK, "race", cpu, va);
+    }
+}
+
+/* One race on pages that nobody has touched, and one on pages that a child shares. */
+static void races(void *arg, unsigned cpu)
+{
+    (void)arg;
+    sim_space_switch(smp.space);
+    race(cpu);
+    sim_space_switch(NULL);
+}
+
+static void check_race(struct vl_space *space, uint64_t want)
+{
+    sim_space_switch(space);
+    for (unsigned page = 0; page < RACE_PAGES; page++) {
+        uint64_t seen = 0;
+
+        assert_int_equal(sim_load(FRESH_VA + page * PAGE + 8 * (page % 2), &seen), VL_OK);
+        assert_int_equal(seen, want);
+    }
+    sim_space_switch(NULL);
+}
+
+static void run_races(void)
+{
+    struct vl_space *child = NULL;
+
+    map(FRESH_VA, RACE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE,
+        smp.round % 2 == 0 ? NULL : smp.late);
+    atomic_store(&smp.arrived, 0);
+    sim_run_on_cpus(smp.cpus, races, NULL);
+    check_race(smp.space, smp.cpus);
+    assert_int_equal(vl_space_fork(smp.space, &child), VL_OK);
+    atomic_store(&smp.arrived, 0);
+    sim_run_on_cpus(smp.cpus, races, NULL);
+    check_race(smp.space, 2 * smp.cpus);
+    check_race(child, smp.cpus);
+    vl_space_validate(child);
+    vl_space_put(child);
+}
+
 /* --------------------------------------------------------------------------------- the CPUs */
 
 static void one_step(unsigned cpu, uint64_t *random)
@@ -324,8 +419,10 @@ static void one_step(unsigned cpu, uint64_t *random)
         own_move(cpu, random);
     } else if (which < 920) {
         look_elsewhere(cpu, random);
-    } else if (which < 990) {
+    } else if (which < 960) {
         file_use(cpu, random);
+    } else if (which < 990) {
+        late_use(cpu, random);
     } else if (which < 995) {
         common_protect(cpu, random);
     } else {
@@ -422,10 +519,14 @@ static void run(unsigned cpus, uint64_t seed)
     assert_int_equal(vl_object_extend(smp.file, FILE_PAGES * PAGE), VL_OK);
     map(PRIVATE_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_PRIVATE, NULL);
     map(SHARED_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_SHARED, NULL);
+    assert_int_equal(vl_object_create(NULL, NULL, &smp.late), VL_OK);
+    assert_int_equal(vl_object_extend(smp.late, RACE_PAGES * PAGE), VL_OK);
+    map(LATE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE, smp.late);
     map(FILE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_SHARED, smp.file);
     sim_irq_set(on_interrupt);
     for (smp.round = 0; smp.round < ROUNDS; smp.round++) {
         sim_irq_storm(200);
+        run_races();
         sim_run_on_cpus(cpus, one_cpu, NULL);
         sim_irq_storm_end();
         vl_space_validate(smp.space);
@@ -435,6 +536,7 @@ static void run(unsigned cpus, uint64_t seed)
     report();
     vl_space_put(smp.space);
     vl_object_put(smp.file);
+    vl_object_put(smp.late);
     assert_int_equal(free_frames(), before);
     sim_stop();
 }
