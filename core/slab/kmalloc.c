@@ -129,6 +129,15 @@ void *vl_kmalloc_class(size_t class, vl_how_t how)
     return (void *)(unit + class_shift(class));
 }
 
+/* Classes of sizes up to 2048, by eights. */
+#define TABLE_MAX    2048u
+#define ENTRY(n)     (uint8_t) VL_KMALLOC_CLASS((n)*8u)
+#define ENTRIES4(n)  ENTRY(n), ENTRY((n) + 1u), ENTRY((n) + 2u), ENTRY((n) + 3u)
+#define ENTRIES16(n) ENTRIES4(n), ENTRIES4((n) + 4u), ENTRIES4((n) + 8u), ENTRIES4((n) + 12u)
+#define ENTRIES64(n) ENTRIES16(n), ENTRIES16((n) + 16u), ENTRIES16((n) + 32u), ENTRIES16((n) + 48u)
+static const uint8_t classes[TABLE_MAX / 8u + 1u] = {ENTRIES64(0u), ENTRIES64(64u), ENTRIES64(128u),
+                                                     ENTRIES64(192u), ENTRY(256u)};
+
 /* Class of a size from 17 to 16384: two to each doubling. */
 static VLI_ALWAYS_INLINE unsigned class_of(size_t size)
 {
@@ -137,26 +146,42 @@ static VLI_ALWAYS_INLINE unsigned class_of(size_t size)
     return 2u * (top - 4u) + 2u + ((unsigned)((size - 1) >> (top - 1u)) & 1u);
 }
 
-void *vl_kmalloc_any(size_t size, vl_how_t how)
+static VLI_ALWAYS_INLINE void *alloc_class(size_t class, vl_how_t how, uintptr_t who)
 {
-    uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
     uintptr_t unit;
-    size_t class;
 
-    if (VLI_UNLIKELY(size > VL_KMALLOC_CACHED_MAX)) {
-        return large_alloc(size, how);
-    }
     vli_debug_how(how);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }
-    class = size > 16 ? class_of(size) : size > 8 ? 1 : 0;
     unit = vli_slot_pop(class);
-    if (VLI_UNLIKELY(unit == 0) || VLI_UNLIKELY((how & VL_ZEROED) != 0)) {
+    if (VLI_UNLIKELY(unit == 0)) {
+        return alloc_slow(class, 0, how, who);
+    }
+    if (VLI_UNLIKELY((how & VL_ZEROED) != 0)) {
         return alloc_slow(class, unit, how, who);
     }
     vli_debug_alloc(&vli_caches[class], unit, who);
     return (void *)(unit + class_shift(class));
+}
+
+/* Above what the table covers. */
+static VLI_NOINLINE void *alloc_big(size_t size, vl_how_t how, uintptr_t who)
+{
+    if (size > VL_KMALLOC_CACHED_MAX) {
+        return large_alloc(size, how);
+    }
+    return alloc_class(class_of(size), how, who);
+}
+
+void *vl_kmalloc_any(size_t size, vl_how_t how)
+{
+    uintptr_t who = VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS;
+
+    if (VLI_UNLIKELY(size > TABLE_MAX)) {
+        return alloc_big(size, how, who);
+    }
+    return alloc_class(classes[(size + 7u) / 8u], how, who);
 }
 
 /* Not of this CPU's current slab: another slab's, whole frames, or nothing of ours. */
