@@ -110,6 +110,7 @@ static void eventfd_release(struct file *file)
 
 static const struct file_ops eventfd_ops = {.name = "anon_inode:[eventfd]",
                                             .is_stream = true,
+                                            .is_endless = true,
                                             .read = eventfd_read,
                                             .write = eventfd_write,
                                             .poll = eventfd_poll,

@@ -91,6 +91,33 @@ static bool cut_range(struct flock_list *list, const struct range_lock *wanted,
     return used;
 }
 
+/* Put @fresh into the list, which is ordered by start, and let it swallow what touches it and is
+ * alike. */
+static void insert_range(struct flock_list *list, struct range_lock *fresh)
+{
+    struct range_lock **link = &list->first;
+
+    while (*link != NULL) {
+        struct range_lock *lock = *link;
+
+        if (lock->owner == fresh->owner && lock->kind == fresh->kind &&
+            lock->is_write == fresh->is_write &&
+            (lock->end == fresh->start || lock->start == fresh->end)) {
+            fresh->start = lock->start < fresh->start ? lock->start : fresh->start;
+            fresh->end = lock->end > fresh->end ? lock->end : fresh->end;
+            *link = lock->next;
+            vl_kfree(lock);
+        } else {
+            link = &lock->next;
+        }
+    }
+    for (link = &list->first; *link != NULL && (*link)->start <= fresh->start;) {
+        link = &(*link)->next;
+    }
+    fresh->next = *link;
+    *link = fresh;
+}
+
 /* The list of an inode is freed when nothing hangs on it. lists_mutex is held. */
 static void list_trim(struct inode *inode)
 {
@@ -159,8 +186,7 @@ static long change_range(struct inode *inode, const struct range_lock *wanted,
         }
         if (change == LOCK_SET) {
             *fresh = *wanted;
-            fresh->next = list->first;
-            list->first = fresh;
+            insert_range(list, fresh);
             fresh = NULL;
         }
         wake_all(&list->waiters);

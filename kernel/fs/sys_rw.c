@@ -273,11 +273,11 @@ static long seek(struct file *file, int64_t offset, unsigned whence)
     int64_t target;
     long result;
 
-    if (file->ops->is_stream) {
-        return -ESPIPE;
-    }
     if (file->ops->is_endless) {
         return 0;
+    }
+    if (file->ops->is_stream) {
+        return -ESPIPE;
     }
     if (whence == SEEK_DATA || whence == SEEK_HOLE) {
         result = seek_content(file, offset, whence == SEEK_DATA);
