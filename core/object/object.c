@@ -144,7 +144,8 @@ enum vl_status vli_refill(void)
             return VL_OK;
         }
     }
-    if ((vl_host_thread()->flags & VL_THREAD_KILLED) != 0) {
+    if ((atomic_load_explicit(&vl_host_thread()->flags, memory_order_relaxed) & VL_THREAD_KILLED) !=
+        0) {
         return VL_ENOMEM;
     }
     return vl_host_out_of_memory(1) ? VL_OK : VL_ENOMEM;

@@ -52,6 +52,14 @@ void vli_rmap_area_link(struct vli_rmap_area *area, struct vli_rmap_object *obje
  * range. Returns: VL_OK; VL_ENOMEM (nothing is linked). */
 VL_MUST_CHECK enum vl_status vli_rmap_area_fork(struct vli_rmap_area *child,
                                                 struct vli_rmap_area *parent, vl_how_t how);
+/**
+ * vli_rmap_area_prepare() - before the first anonymous page is made in @area.
+ * @beside: an area of the same space next to it that could become one with it if only their rights
+ *          were equal, or NULL. Both may then name their pages alike, so that they can merge.
+ * Returns: VL_OK or VL_ENOMEM. Locks: the space's lock held for reading; may race with itself.
+ */
+VL_MUST_CHECK enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area,
+                                                   struct vli_rmap_area *beside, vl_how_t how);
 /** vli_rmap_area_clone() - pages of @area are to move to @fresh, of the same space and the same
  * first index (or an inner one). Links @fresh as @area is. VL_OK; VL_ENOMEM (nothing is linked). */
 VL_MUST_CHECK enum vl_status vli_rmap_area_clone(struct vli_rmap_area *fresh,
@@ -80,8 +88,8 @@ void vli_rmap_move_end(struct vli_rmap_area *area);
  *
  * bool vli_rmap_area_has_anon(const struct vli_rmap_area *area)
  *     may there be anonymous pages in the area? If not, fork need not look.
- * enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, vl_how_t how)
- *     before an anonymous page is made in the area. VL_OK or VL_ENOMEM.
+ * bool vli_rmap_area_is_prepared(struct vli_rmap_area *area)
+ *     may an anonymous page be made in the area? If not, vli_rmap_area_prepare() comes first.
  * enum vl_status vli_rmap_reserve(struct vli_rmap_space *space, uint32_t entries, vl_how_t how)
  *     so many entries may be added now without an allocation. VL_OK or VL_ENOMEM.
  * void vli_rmap_anon_new(frame, area, va, slot)

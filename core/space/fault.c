@@ -51,13 +51,47 @@ enum vl_status vli_area_allows(const struct vli_area *area, uint32_t access)
     return (prot & access) == access ? VL_OK : VL_EACCES;
 }
 
+/* Would @area continue into @next, a neighbour of the fault's, if their rights were equal? */
+static bool could_join(const struct vli_area *area, const struct vli_area *next)
+{
+    return area->rmap.end == next->rmap.start && area->object == next->object &&
+           ((area->attributes ^ next->attributes) & ~VLI_AREA_PROT) == 0 &&
+           area->rmap.first_index + vli_area_pages(area) == next->rmap.first_index;
+}
+
+/* The area's first page of its own is about to be made. */
+static VLI_NOINLINE bool prepare_first(struct fault *fault)
+{
+    struct vli_area *prev = vli_area_prev(fault->space, fault->area);
+    struct vli_area *next = vli_area_next(fault->space, fault->area);
+    struct vli_rmap_area *beside = NULL;
+
+    if (prev != NULL && could_join(prev, fault->area)) {
+        beside = &prev->rmap;
+    } else if (next != NULL && could_join(fault->area, next)) {
+        beside = &next->rmap;
+    }
+    if (vli_rmap_area_prepare(&fault->area->rmap, beside, VL_ATOMIC) == VL_OK) {
+        return true;
+    }
+    fault->lacks = LACKS_RMAP;
+    return false;
+}
+
+/* May an anonymous page be made in the area? If not, the lack is noted. */
+static bool prepare(struct fault *fault)
+{
+    return VLI_LIKELY(vli_rmap_area_is_prepared(&fault->area->rmap)) || prepare_first(fault);
+}
+
 /* A frame for the taking, contents unknown. NULL: fault->lacks says so. */
 static struct vl_frame *frame_take(struct fault *fault)
 {
     struct vl_frame *frame = fault->spare;
 
     if (frame == NULL) {
-        frame = vli_frame_get(0, VL_ATOMIC);
+        /* The reserves are for those who cannot wait: a fault can. */
+        frame = vli_frame_get(0, VL_ATOMIC | VL_MAY_FAIL);
         if (VLI_UNLIKELY(frame == NULL)) {
             fault->lacks = LACKS_FRAME;
         }
@@ -108,8 +142,7 @@ static enum vl_status anon_write(struct fault *fault)
 {
     struct vl_frame *frame;
 
-    if (VLI_UNLIKELY(vli_rmap_area_prepare(&fault->area->rmap, VL_ATOMIC) != VL_OK)) {
-        fault->lacks = LACKS_RMAP;
+    if (VLI_UNLIKELY(!prepare(fault))) {
         return VL_EAGAIN;
     }
     frame = frame_take(fault);
@@ -244,8 +277,7 @@ static VLI_NOINLINE enum vl_status object_copy(struct fault *fault)
     struct vl_frame *source;
     struct vl_frame *frame;
 
-    if (vli_rmap_area_prepare(&fault->area->rmap, VL_ATOMIC) != VL_OK) {
-        fault->lacks = LACKS_RMAP;
+    if (!prepare(fault)) {
         return VL_EAGAIN;
     }
     if (index >= vli_object_page_count(object)) {
@@ -361,8 +393,7 @@ static VLI_NOINLINE enum vl_status copy_on_write(struct fault *fault)
     struct vl_frame *old;
     uint64_t entry;
 
-    if (vli_rmap_area_prepare(&fault->area->rmap, VL_ATOMIC) != VL_OK) {
-        fault->lacks = LACKS_RMAP;
+    if (!prepare(fault)) {
         return VL_EAGAIN;
     }
     vli_table_relock(&fault->slot);

@@ -291,7 +291,9 @@ static bool try_grow_in_place(struct remapping *remap)
     vl_va end = area->rmap.end;
     size_t more = remap->new_len - remap->old_len;
 
-    if (remap->old_va + remap->old_len != end || !vli_range_is_free(remap->space, end, more)) {
+    /* The guard of a stack above does not count, as in Linux. */
+    if (remap->old_va + remap->old_len != end || more > VL_USER_END - end ||
+        vli_area_overlaps(remap->space, end, end + more)) {
         return false;
     }
     vli_area_resize(remap->space, area, area->rmap.start, end + more);

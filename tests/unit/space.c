@@ -326,7 +326,17 @@ static void equal_neighbours_become_one(void **state)
     assert_int_equal(usage(space).areas, 1);
     assert_int_equal(sim_store(a + PAGE, 1), VL_OK);
     vl_space_validate(space);
-    /* Two that both have pages of their own, made apart, cannot: each is found by its own. */
+    /* Also when both sides had their first pages while they were apart. */
+    map_anon(space, a + 0x100000, 4 * PAGE, VL_READ | VL_WRITE);
+    assert_int_equal(vl_space_protect(space, a + 0x102000, 2 * PAGE, VL_READ | VL_WRITE | VL_EXEC),
+                     VL_OK);
+    assert_int_equal(sim_store(a + 0x100000, 1), VL_OK);
+    assert_int_equal(sim_store(a + 0x102000, 2), VL_OK);
+    assert_int_equal(usage(space).areas, 3);
+    assert_int_equal(vl_space_protect(space, a + 0x102000, 2 * PAGE, VL_READ | VL_WRITE), VL_OK);
+    assert_int_equal(usage(space).areas, 2);
+    vl_space_validate(space);
+    assert_int_equal(vl_space_unmap(space, a + 0x100000, 4 * PAGE), VL_OK);
     map_anon(space, a + 6 * PAGE, PAGE, VL_READ);
     b = map_object(space, object, 0, 4 * PAGE, VL_READ, VL_MAP_SHARED);
     assert_int_equal(map_object(space, object, 0, PAGE, VL_READ, VL_MAP_SHARED), b - PAGE);

@@ -591,7 +591,7 @@ static void area_own(struct vli_rmap_area *area, struct vli_anon_vma *anon,
         chain_link(chain, area, anon);
     }
     anon->owner_count++;
-    /* Release: pairs with the acquire in vli_rmap_area_prepare(). */
+    /* Release: pairs with the acquire in vli_rmap_area_is_prepared(). */
     atomic_store_explicit(&area->anon, anon, memory_order_release);
 }
 
@@ -610,12 +610,6 @@ static struct vli_anon_vma *find_reusable(const struct vli_rmap_area *area)
     return NULL;
 }
 
-/* Has another thread prepared the area meanwhile? */
-static bool is_prepared(struct vli_rmap_area *area)
-{
-    return atomic_load_explicit(&area->anon, memory_order_acquire) != NULL;
-}
-
 /* The area hangs on ancestors. Returns whether @anon and @chain were used. */
 static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
                           struct vli_anon_chain *chain)
@@ -625,7 +619,7 @@ static bool prepare_child(struct vli_rmap_area *area, struct vli_anon_vma *anon,
     bool is_used = false;
 
     vli_rw_write_lock(&root->lock);
-    if (!is_prepared(area)) {
+    if (!vli_rmap_area_is_prepared(area)) {
         reusable = find_reusable(area);
         is_used = reusable == NULL;
         vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
@@ -647,7 +641,7 @@ static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon,
     bool is_used = false;
 
     vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
-    if (!is_prepared(area)) {
+    if (!vli_rmap_area_is_prepared(area)) {
         area_own(area, anon, chain);
         is_used = true;
     }
@@ -655,22 +649,58 @@ static bool prepare_root(struct vli_rmap_area *area, struct vli_anon_vma *anon,
     return is_used;
 }
 
-enum vl_status vli_rmap_prepare_slow(struct vli_rmap_area *area, vl_how_t how)
+/* The area hangs on nothing yet, and @anon is what its neighbour alone hangs on. */
+static bool prepare_beside(struct vli_rmap_area *area, struct vli_anon_vma *anon,
+                           struct vli_anon_chain *chain)
 {
-    struct vli_anon_vma *parent = NULL;
-    struct vli_anon_vma *anon;
-    struct vli_anon_chain *chain;
-    bool is_used;
+    bool is_used = false;
 
-    /* What it hangs on only grows while the space's lock is held, so the parent stays. */
+    vli_rw_write_lock(&anon->root->lock);
     vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
-    if (!vli_list_is_empty(&area->chains)) {
-        parent = vli_chain_of(area->chains.prev)->anon;
+    if (!vli_rmap_area_is_prepared(area)) {
+        area_own(area, anon, chain);
+        is_used = true;
     }
     vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
-    chain = vl_cache_alloc(chain_cache, how);
+    vli_rw_write_unlock(&anon->root->lock);
+    return is_used;
+}
+
+/* The newest anon_vma that the area hangs on, or NULL. What it hangs on only grows while the
+ * space's lock is held, so the answer stays alive; *@out_single: it is the only one. */
+static struct vli_anon_vma *newest_anon(struct vli_rmap_area *area, bool *out_single)
+{
+    struct vli_anon_vma *anon = NULL;
+
+    vli_spin_lock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    if (!vli_list_is_empty(&area->chains)) {
+        anon = vli_chain_of(area->chains.prev)->anon;
+    }
+    *out_single = anon != NULL && area->chains.next == area->chains.prev;
+    vli_spin_unlock(&area->prepare_lock, VLI_RANK_COUNT_TREE);
+    return anon;
+}
+
+enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, struct vli_rmap_area *beside,
+                                     vl_how_t how)
+{
+    bool is_single;
+    struct vli_anon_vma *parent = newest_anon(area, &is_single);
+    struct vli_anon_vma *anon = NULL;
+    struct vli_anon_chain *chain = vl_cache_alloc(chain_cache, how);
+    bool is_used;
+
     if (chain == NULL) {
         return VL_ENOMEM;
+    }
+    if (parent == NULL && beside != NULL) {
+        anon = newest_anon(beside, &is_single);
+        if (is_single && vli_rmap_area_is_prepared(beside)) {
+            if (!prepare_beside(area, anon, chain)) {
+                vl_cache_free(chain_cache, chain);
+            }
+            return VL_OK;
+        }
     }
     anon = anon_new(parent, how);
     if (anon == NULL) {

@@ -8,24 +8,17 @@
 #include "core/table/table.h"
 #include "rmap_state.h"
 
-/** vli_rmap_prepare_slow() - the area's first anonymous page is to come. VL_OK or VL_ENOMEM. */
-VL_MUST_CHECK enum vl_status vli_rmap_prepare_slow(struct vli_rmap_area *area, vl_how_t how);
-
 /** vli_rmap_area_has_anon() - may there be anonymous pages in the area? Space's lock held. */
 static inline bool vli_rmap_area_has_anon(const struct vli_rmap_area *area)
 {
     return !vli_list_is_empty(&area->chains);
 }
 
-/** vli_rmap_area_prepare() - before an anonymous page is made in the area. VL_OK or VL_ENOMEM. */
-VL_MUST_CHECK static inline enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area,
-                                                                 vl_how_t how)
+/** vli_rmap_area_is_prepared() - may an anonymous page be made in the area? Space's lock held. */
+static inline bool vli_rmap_area_is_prepared(struct vli_rmap_area *area)
 {
-    /* Acquire: pairs with the release in vli_rmap_prepare_slow(). */
-    if (VLI_LIKELY(atomic_load_explicit(&area->anon, memory_order_acquire) != NULL)) {
-        return VL_OK;
-    }
-    return vli_rmap_prepare_slow(area, how);
+    /* Acquire: pairs with the release in vli_rmap_area_prepare(). */
+    return atomic_load_explicit(&area->anon, memory_order_acquire) != NULL;
 }
 
 /** vli_rmap_reserve() - entries cost nothing here. */
