@@ -12,6 +12,56 @@
 /* How many blocks ahead list neighbours are fetched. */
 #define AHEAD 8u
 
+/* The upper parts of a block of order @have go to the lists until @order is left. */
+static inline void split(struct vli_zone *zone, uint32_t pfn, unsigned have, unsigned order)
+{
+    zone->work.splits += have - order;
+    while (have > order) {
+        have--;
+        vli_list_insert(zone, pfn + (1u << have), have);
+        vli_mark_enter(zone, pfn + (1u << have), have);
+    }
+}
+
+uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
+{
+    uint32_t candidates = zone->nonempty >> order;
+    uint32_t pfn;
+    unsigned have;
+
+    if (candidates == 0) {
+        return VLI_FRAME_LINK_NONE;
+    }
+    have = order + vli_bit_lowest(candidates);
+    zone->work.takes++;
+    vli_zone_add_free(zone, 0 - (1ull << order));
+    pfn = vli_list_pop(zone, have);
+    split(zone, pfn, have, order);
+    return pfn;
+}
+
+void vli_buddy_join(struct vli_zone *zone, uint32_t pfn, unsigned order)
+{
+    unsigned first = order;
+
+    do {
+        uint32_t buddy = pfn ^ 1u << order;
+
+        vli_list_remove(zone, buddy, order);
+        vli_mark_joined(zone, buddy, order);
+        pfn &= buddy;
+        order++;
+    } while (order < VL_ORDER_MAX && vli_mark_try_join(zone, pfn, order));
+    zone->work.merges += order - first;
+    zone->work.lookups += order - first - (order == VL_ORDER_MAX ? 1u : 0u);
+    vli_list_insert(zone, pfn, order);
+    if (order < VL_ORDER_MAX) {
+        vli_mark_settle(zone, pfn, order);
+    } else {
+        vli_mark_enter(zone, pfn, order);
+    }
+}
+
 size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, uint32_t *out)
 {
     size_t had = 0;
@@ -23,7 +73,7 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
         size_t parts;
 
         if (have > most) {
-            vli_block_split(zone, pfn, have, most);
+            split(zone, pfn, have, most);
             have = most;
         }
         parts = (size_t)1 << (have - order);
@@ -54,6 +104,7 @@ static inline void prefetch_neighbours(const struct vli_zone *zone, uint32_t pfn
 
 /* Joins or lists @count blocks of @order; returns how many of the next order stand in @pfns. */
 static size_t give_order(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
+    VL_REQUIRES(&zone->lock)
 {
     uint32_t bit = 1u << order;
     size_t out = 0;
@@ -68,8 +119,7 @@ static size_t give_order(struct vli_zone *zone, uint32_t *pfns, size_t count, un
             prefetch_neighbours(zone, pfns[i + AHEAD], order);
         }
         if (!vli_mark_try_join(zone, pfn, order)) {
-            vli_list_insert(zone, pfn, order);
-            vli_mark_settle(zone, pfn, order);
+            vli_buddy_list_one(zone, pfn, order);
             continue;
         }
         vli_list_remove(zone, pfn ^ bit, order);

@@ -76,38 +76,34 @@ static inline uint32_t vli_list_pop(struct vli_zone *zone, unsigned order)
     return pfn;
 }
 
-/** vli_block_split() - the upper parts of a block of order @have go to the lists until @order is
- * left. */
-static inline void vli_block_split(struct vli_zone *zone, uint32_t pfn, unsigned have,
-                                   unsigned order)
-{
-    zone->work.splits += have - order;
-    while (have > order) {
-        have--;
-        vli_list_insert(zone, pfn + (1u << have), have);
-        vli_mark_enter(zone, pfn + (1u << have), have);
-    }
-}
+/** vli_buddy_take_split() - a block of @order out of a larger one, or LINK_NONE. */
+VLI_NOINLINE uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
+    VL_REQUIRES(&zone->lock);
+
+/** vli_buddy_join() - a block and its buddy, which is in list @order, become one, which goes on in
+ * the same way; vli_mark_try_join() said so. */
+VLI_NOINLINE void vli_buddy_join(struct vli_zone *zone, uint32_t pfn, unsigned order)
+    VL_REQUIRES(&zone->lock);
 
 /** vli_buddy_take_one() - a block of @order, its flags idle, or LINK_NONE. */
 static inline uint32_t vli_buddy_take_one(struct vli_zone *zone, unsigned order)
     VL_REQUIRES(&zone->lock)
 {
-    uint32_t candidates = zone->nonempty >> order;
-    uint32_t pfn;
-    unsigned have;
-
-    if (VLI_UNLIKELY(candidates == 0)) {
-        return VLI_FRAME_LINK_NONE;
-    }
-    have = order + vli_bit_lowest(candidates);
-    pfn = vli_list_pop(zone, have);
-    if (have != order) {
-        vli_block_split(zone, pfn, have, order);
+    if ((zone->nonempty >> order & 1u) == 0) {
+        return vli_buddy_take_split(zone, order);
     }
     zone->work.takes++;
     vli_zone_add_free(zone, 0 - (1ull << order));
-    return pfn;
+    return vli_list_pop(zone, order);
+}
+
+/** vli_buddy_list_one() - a block whose buddy is not free goes into its list; vli_mark_try_join()
+ * said so. */
+static inline void vli_buddy_list_one(struct vli_zone *zone, uint32_t pfn, unsigned order)
+    VL_REQUIRES(&zone->lock)
+{
+    vli_list_insert(zone, pfn, order);
+    vli_mark_settle(zone, pfn, order);
 }
 
 /** vli_buddy_give_one() - a block whose head is idle becomes free, merged as far as it goes. */
@@ -116,22 +112,17 @@ static inline void vli_buddy_give_one(struct vli_zone *zone, uint32_t pfn, unsig
 {
     zone->work.gives++;
     vli_zone_add_free(zone, 1ull << order);
-    for (; order < VL_ORDER_MAX; order++) {
-        uint32_t buddy = pfn ^ 1u << order;
-
+    if (order < VL_ORDER_MAX) {
         zone->work.lookups++;
-        if (!vli_mark_try_join(zone, pfn, order)) {
-            vli_list_insert(zone, pfn, order);
-            vli_mark_settle(zone, pfn, order);
-            return;
+        if (vli_mark_try_join(zone, pfn, order)) {
+            vli_buddy_join(zone, pfn, order);
+        } else {
+            vli_buddy_list_one(zone, pfn, order);
         }
-        vli_list_remove(zone, buddy, order);
-        vli_mark_joined(zone, buddy, order);
-        zone->work.merges++;
-        pfn &= buddy;
+    } else {
+        vli_list_insert(zone, pfn, order);
+        vli_mark_enter(zone, pfn, order);
     }
-    vli_list_insert(zone, pfn, VL_ORDER_MAX);
-    vli_mark_enter(zone, pfn, VL_ORDER_MAX);
 }
 
 #endif

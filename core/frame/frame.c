@@ -7,7 +7,7 @@
  * do that, for a raw frame's descriptor was never changed.
  */
 #include "core/base/count.h"
-#include "core/frame/zone.h"
+#include "core/frame/buddy_one.h"
 #include "arch/memory.h"
 
 #define NONE VLI_FRAME_LINK_NONE
@@ -56,20 +56,33 @@ static inline bool pop9(struct vli_frame_percpu *stock, uint32_t *out)
     return true;
 }
 
-/* Whatever is not order 0 from a stock that has some, as it is. Interrupts are off since @irq. */
-static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long irq)
+static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
+{
+    vli_history_alloc((struct vl_pfn){pfn}, order, place);
+    VLI_EVENT(VL_EVENT_FRAME_ALLOC, pfn, order);
+}
+
+/*
+ * The functions below are one path, cut where it branches: each does the likely thing without a
+ * stack frame and leaves the rest to the next by a call in its place. Interrupts are off since
+ * @irq; the last thing that each does is to restore them.
+ */
+
+/* Whatever the others do not do. */
+static VLI_NOINLINE enum vl_status alloc_any(unsigned order, vl_how_t how, struct vl_pfn *out,
+                                             unsigned long irq, uintptr_t place)
 {
     struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
     uint32_t pfn = NONE;
 
     if (VLI_LIKELY((how & HOW_ZONE) == 0)) {
-        if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0) {
-            if (!pop9(stock, &pfn)) {
-                pfn = vli_stock_refill(stock, order);
-            }
-        } else if (order == 0 && stock->limit0 != 0) {
+        if (order == 0 && stock->limit0 != 0) {
             if (!pop0(stock, &pfn)) {
-                pfn = vli_stock_refill(stock, order);
+                pfn = vli_stock_refill(stock, 0);
+            }
+        } else if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0) {
+            if (!pop9(stock, &pfn)) {
+                pfn = vli_stock_refill(stock, VLI_STOCK_ORDER_LARGE);
             }
         } else {
             pfn = vli_zone_take_quick(order);
@@ -78,79 +91,81 @@ static VLI_NOINLINE uint32_t get_any(unsigned order, vl_how_t how, unsigned long
     vl_host_irq_restore(irq);
     if (VLI_UNLIKELY(pfn == NONE)) {
         pfn = vli_frame_get_slow(order, how);
+        if (pfn == NONE) {
+            return VL_ENOMEM;
+        }
     }
-    if (pfn != NONE) {
-        vli_count_add(VLI_COUNT_ALLOC, (uint64_t)1 << order);
-    }
-    if ((how & VL_ZEROED) != 0 && pfn != NONE) {
+    vli_count_add(VLI_COUNT_ALLOC, (uint64_t)1 << order);
+    note_get(pfn, order, place);
+    if (VLI_UNLIKELY((how & VL_ZEROED) != 0)) {
         vli_arch_zero_pages(vli_frame_virt((struct vl_pfn){pfn}), (size_t)1 << order);
     }
-    return pfn;
+    out->n = pfn;
+    return VL_OK;
 }
 
-/* The fast path: order 0, as it is, from the stock; interrupts are off since @irq. */
-static VLI_ALWAYS_INLINE bool get_fast(unsigned order, vl_how_t how, unsigned long irq,
-                                       uint32_t *out)
+/* The last part of a request for a single frame from a zone that has none: splits a block. */
+static VLI_NOINLINE enum vl_status alloc_split(struct vli_zone *zone, vl_how_t how,
+                                               struct vl_pfn *out, unsigned long irq,
+                                               uintptr_t place) VL_RELEASE(&zone->lock)
 {
-    struct vli_percpu *cpu;
+    uint32_t pfn = NONE;
 
-    if (VLI_UNLIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) != 0)) {
-        return false;
+    if (atomic_load_explicit(&zone->free, memory_order_relaxed) > zone->watermark_low) {
+        pfn = vli_buddy_take_split(zone, 0);
     }
-    cpu = vli_this_cpu();
-    if (VLI_UNLIKELY(!pop0(&cpu->frame, out))) {
-        return false;
-    }
-    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
-    vl_host_irq_restore(irq);
-    return true;
-}
-
-static inline void note_get(uint32_t pfn, unsigned order, uintptr_t place)
-{
-    vli_history_alloc((struct vl_pfn){pfn}, order, place);
-    VLI_EVENT(VL_EVENT_FRAME_ALLOC, pfn, order);
-}
-
-/* The rest of vli_frame_get(), out of its way. */
-static VLI_NOINLINE struct vl_frame *get_frame_any(unsigned order, vl_how_t how, unsigned long irq,
-                                                   uintptr_t place)
-{
-    uint32_t pfn = get_any(order, how, irq);
-
+    vli_zone_unlock(zone);
     if (pfn == NONE) {
-        return NULL;
+        return alloc_any(0, how, out, irq, place);
     }
-    note_get(pfn, order, place);
-    return &vli_frames[pfn];
+    vli_count_add_here(vli_this_cpu(), VLI_COUNT_ALLOC, 1);
+    vl_host_irq_restore(irq);
+    note_get(pfn, 0, place);
+    out->n = pfn;
+    return VL_OK;
 }
 
-struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
+/* Order 0, as it is; the stock is empty, or stocks are off: then the first frame of the list. */
+static VLI_NOINLINE enum vl_status alloc_single(vl_how_t how, struct vl_pfn *out, unsigned long irq,
+                                                uintptr_t place)
 {
-    unsigned long irq;
+    struct vli_percpu *cpu = vli_this_cpu();
+    struct vli_zone *zone = vli_zone_top;
     uint32_t pfn;
 
-    VL_ASSERT_SLOW(order <= VL_ORDER_MAX);
-    if (VLI_ALLOC_FAILS()) {
-        return NULL;
+    if (cpu->frame.limit0 != 0 || !vli_zone_try_lock(zone)) {
+        return alloc_any(0, how, out, irq, place);
     }
-    irq = vl_host_irq_save();
-    if (VLI_LIKELY(get_fast(order, how, irq, &pfn))) {
-        note_get(pfn, order, VLI_RETURN_ADDRESS);
-        return &vli_frames[pfn];
+    pfn = zone->list[0];
+    if (VLI_UNLIKELY(pfn == NONE) ||
+        VLI_UNLIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) <=
+                     zone->watermark_low)) {
+        return alloc_split(zone, how, out, irq, place);
     }
-    return get_frame_any(order, how, irq, VLI_RETURN_ADDRESS);
+    zone->work.takes++;
+    vli_zone_add_free(zone, UINT64_MAX);
+    (void)vli_list_pop(zone, 0);
+    vli_zone_unlock(zone);
+    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
+    vl_host_irq_restore(irq);
+    note_get(pfn, 0, place);
+    out->n = pfn;
+    return VL_OK;
 }
 
-/* The rest of vl_frame_alloc(). */
-static VLI_NOINLINE enum vl_status alloc_any(unsigned order, vl_how_t how, struct vl_pfn *out,
-                                             unsigned long irq, uintptr_t place)
+/* Not order 0, as it is: perhaps order 9, as it is, from a stock that has some. */
+static VLI_NOINLINE enum vl_status alloc_large(unsigned order, vl_how_t how, struct vl_pfn *out,
+                                               unsigned long irq, uintptr_t place)
 {
-    uint32_t pfn = get_any(order, how, irq);
+    struct vli_percpu *cpu = vli_this_cpu();
+    uint32_t pfn;
 
-    if (pfn == NONE) {
-        return VL_ENOMEM;
+    if (order != VLI_STOCK_ORDER_LARGE || (how & (HOW_ZONE | VL_ZEROED)) != 0 ||
+        !pop9(&cpu->frame, &pfn)) {
+        return alloc_any(order, how, out, irq, place);
     }
+    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1u << VLI_STOCK_ORDER_LARGE);
+    vl_host_irq_restore(irq);
     note_get(pfn, order, place);
     out->n = pfn;
     return VL_OK;
@@ -159,6 +174,7 @@ static VLI_NOINLINE enum vl_status alloc_any(unsigned order, vl_how_t how, struc
 enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
 {
     unsigned long irq;
+    struct vli_percpu *cpu;
     uint32_t pfn;
 
     if (VLI_UNLIKELY(order > VL_ORDER_MAX)) {
@@ -168,32 +184,67 @@ enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
         return VL_ENOMEM;
     }
     irq = vl_host_irq_save();
-    if (VLI_LIKELY(get_fast(order, how, irq, &pfn))) {
-        note_get(pfn, order, VLI_RETURN_ADDRESS);
-        out->n = pfn;
-        return VL_OK;
+    if (VLI_UNLIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) != 0)) {
+        return alloc_large(order, how, out, irq, VLI_RETURN_ADDRESS);
     }
-    return alloc_any(order, how, out, irq, VLI_RETURN_ADDRESS);
+    cpu = vli_this_cpu();
+    if (VLI_UNLIKELY(!pop0(&cpu->frame, &pfn))) {
+        return alloc_single(how, out, irq, VLI_RETURN_ADDRESS);
+    }
+    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
+    vl_host_irq_restore(irq);
+    note_get(pfn, 0, VLI_RETURN_ADDRESS);
+    out->n = pfn;
+    return VL_OK;
+}
+
+/* The rest of vli_frame_get(). */
+static VLI_NOINLINE struct vl_frame *get_frame(unsigned order, vl_how_t how, unsigned long irq,
+                                               uintptr_t place)
+{
+    struct vl_pfn pfn;
+    enum vl_status status = order == 0 && (how & (HOW_ZONE | VL_ZEROED)) == 0
+                                ? alloc_single(how, &pfn, irq, place)
+                                : alloc_large(order, how, &pfn, irq, place);
+
+    return status == VL_OK ? &vli_frames[pfn.n] : NULL;
+}
+
+struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
+{
+    unsigned long irq;
+    struct vli_percpu *cpu;
+    uint32_t pfn;
+
+    VL_ASSERT_SLOW(order <= VL_ORDER_MAX);
+    if (VLI_ALLOC_FAILS()) {
+        return NULL;
+    }
+    irq = vl_host_irq_save();
+    cpu = vli_this_cpu();
+    if (VLI_UNLIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) != 0) ||
+        VLI_UNLIKELY(!pop0(&cpu->frame, &pfn))) {
+        return get_frame(order, how, irq, VLI_RETURN_ADDRESS);
+    }
+    vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
+    vl_host_irq_restore(irq);
+    note_get(pfn, 0, VLI_RETURN_ADDRESS);
+    return &vli_frames[pfn];
 }
 
 /* ---------------------------------------------------------------------------------------- put */
 
-/* Whatever is not order 0 into a stock with room. Interrupts are off since @irq. */
+/* As above: one path, cut where it branches. Interrupts are off since @irq. */
+
+/* Whatever the others do not do. */
 static VLI_NOINLINE void put_any(uint32_t pfn, unsigned order, unsigned long irq)
 {
-    struct vli_frame_percpu *stock = &vli_this_cpu()->frame;
+    struct vli_percpu *cpu = vli_this_cpu();
+    struct vli_frame_percpu *stock = &cpu->frame;
 
-    vli_count_add_here(vli_this_cpu(), VLI_COUNT_FREE, (uint64_t)1 << order);
-    if (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0 && pfn >= stock->first) {
-        uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
-
-        if (VLI_LIKELY(count < stock->limit9)) {
-            stock->order9[count] = pfn;
-            atomic_store_explicit(&stock->count9, count + 1, memory_order_relaxed);
-        } else {
-            vli_stock_put_full(stock, pfn, order);
-        }
-    } else if (order == 0 && stock->limit0 != 0 && pfn >= stock->first) {
+    vli_count_add_here(cpu, VLI_COUNT_FREE, (uint64_t)1 << order);
+    if (pfn >= stock->first && ((order == 0 && stock->limit0 != 0) ||
+                                (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0))) {
         vli_stock_put_full(stock, pfn, order);
     } else {
         vli_zone_give_quick(pfn, order);
@@ -201,25 +252,80 @@ static VLI_NOINLINE void put_any(uint32_t pfn, unsigned order, unsigned long irq
     vl_host_irq_restore(irq);
 }
 
+/* The last part of giving back a single frame whose buddy is free. */
+static VLI_NOINLINE void put_join(struct vli_zone *zone, uint32_t pfn, unsigned long irq)
+    VL_RELEASE(&zone->lock)
+{
+    vli_buddy_join(zone, pfn, 0);
+    vli_zone_unlock(zone);
+    vl_host_irq_restore(irq);
+}
+
+/* Order 0, and no room in the stock, or stocks are off: then into the list, unless it joins. */
+static VLI_NOINLINE void put_single(uint32_t pfn, unsigned long irq)
+{
+    struct vli_percpu *cpu = vli_this_cpu();
+    struct vli_zone *zone = vli_zone_top;
+    uint32_t flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
+
+    if ((cpu->frame.limit0 != 0 && pfn >= cpu->frame.first) || flags != zone->flags_idle ||
+        !vli_zone_try_lock(zone)) {
+        put_any(pfn, 0, irq);
+        return;
+    }
+    vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
+    zone->work.gives++;
+    zone->work.lookups++;
+    vli_zone_add_free(zone, 1);
+    if (VLI_UNLIKELY(vli_mark_try_join(zone, pfn, 0))) {
+        put_join(zone, pfn, irq);
+        return;
+    }
+    vli_buddy_list_one(zone, pfn, 0);
+    vli_zone_unlock(zone);
+    vl_host_irq_restore(irq);
+}
+
+/* Not order 0: perhaps order 9 into a stock with room. */
+static VLI_NOINLINE void put_large(uint32_t pfn, unsigned order, unsigned long irq)
+{
+    struct vli_percpu *cpu = vli_this_cpu();
+    struct vli_frame_percpu *stock = &cpu->frame;
+    uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
+
+    if (order != VLI_STOCK_ORDER_LARGE || count >= stock->limit9 || pfn < stock->first) {
+        put_any(pfn, order, irq);
+        return;
+    }
+    stock->order9[count] = pfn;
+    atomic_store_explicit(&stock->count9, count + 1, memory_order_relaxed);
+    vli_count_add_here(cpu, VLI_COUNT_FREE, 1u << VLI_STOCK_ORDER_LARGE);
+    vl_host_irq_restore(irq);
+}
+
 /* The fast path: order 0 into a stock with room. */
 static VLI_ALWAYS_INLINE void put(uint32_t pfn, unsigned order)
 {
     unsigned long irq = vl_host_irq_save();
+    struct vli_percpu *cpu;
+    struct vli_frame_percpu *stock;
+    uint32_t count;
 
-    if (VLI_LIKELY(order == 0)) {
-        struct vli_percpu *cpu = vli_this_cpu();
-        struct vli_frame_percpu *stock = &cpu->frame;
-        uint32_t count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
-
-        if (VLI_LIKELY(count < stock->limit0) && VLI_LIKELY(pfn >= stock->first)) {
-            stock->order0[count] = pfn;
-            atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
-            vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
-            vl_host_irq_restore(irq);
-            return;
-        }
+    if (VLI_UNLIKELY(order != 0)) {
+        put_large(pfn, order, irq);
+        return;
     }
-    put_any(pfn, order, irq);
+    cpu = vli_this_cpu();
+    stock = &cpu->frame;
+    count = atomic_load_explicit(&stock->count0, memory_order_relaxed);
+    if (VLI_UNLIKELY(count >= stock->limit0) || VLI_UNLIKELY(pfn < stock->first)) {
+        put_single(pfn, irq);
+        return;
+    }
+    stock->order0[count] = pfn;
+    atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
+    vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
+    vl_host_irq_restore(irq);
 }
 
 static inline void note_put(struct vl_pfn pfn, unsigned order, uintptr_t place)
@@ -269,7 +375,7 @@ static VLI_NOINLINE void put_block(struct vl_frame *frame, unsigned order)
     reset_single(frame);
     flags = zone_bits | (uint32_t)VLI_FRAME_STOCK | order << VLI_FRAME_ORDER_SHIFT;
     atomic_store_explicit(&frame->flags, flags, memory_order_relaxed);
-    put_any(vli_frame_pfn(frame).n, order, vl_host_irq_save());
+    put_large(vli_frame_pfn(frame).n, order, vl_host_irq_save());
 }
 
 void vli_frame_put(struct vl_frame *frame, unsigned order)

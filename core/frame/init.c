@@ -167,6 +167,9 @@ static void place_side_data(void)
     at += vli_history_bytes(frames);
     for (unsigned i = 0; i < vli_zone_count; i++) {
         vli_zones[i].index = i;
+        vli_zones[i].flags_idle = vli_flags_idle(i);
+        vli_zones[i].flags_free =
+            (uint32_t)VLI_FRAME_FREE | VLI_FRAME_BUDDY | i << VLI_FRAME_ZONE_SHIFT;
         set_alone(&vli_zones[i]);
         vli_spin_init(&vli_zones[i].lock);
         vli_buddy_init(&vli_zones[i], at);

@@ -52,20 +52,20 @@ static size_t spare(const struct vli_zone *zone, const struct vli_request *reque
 /* Writes a block's order into its head, which is about to be handed out. */
 static inline void set_order(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    atomic_store_explicit(&vli_frames[pfn].flags,
-                          vli_flags_idle(zone->index) | order << VLI_FRAME_ORDER_SHIFT,
+    atomic_store_explicit(&vli_frames[pfn].flags, zone->flags_idle | order << VLI_FRAME_ORDER_SHIFT,
                           memory_order_relaxed);
 }
 
 static size_t take_from(struct vli_zone *zone, const struct vli_request *request, size_t count,
                         uint32_t *out)
 {
-    unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
-    size_t most = spare(zone, request);
+    unsigned long irq = vl_host_irq_save();
+    size_t most;
     size_t had = 0;
 
+    vli_zone_lock(zone);
+    most = spare(zone, request);
     count = count < most ? count : most;
-    zone->work.locks++;
     if (count == 1) {
         out[0] = vli_buddy_take_one(zone, request->order);
         had = out[0] != VLI_FRAME_LINK_NONE ? 1 : 0;
@@ -75,7 +75,8 @@ static size_t take_from(struct vli_zone *zone, const struct vli_request *request
     for (size_t i = 0; i < had && request->order != 0; i++) {
         set_order(zone, out[i], request->order);
     }
-    vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
+    vli_zone_unlock(zone);
+    vl_host_irq_restore(irq);
     return had;
 }
 
@@ -85,7 +86,6 @@ uint32_t vli_zone_take_quick(unsigned order)
     uint32_t pfn = VLI_FRAME_LINK_NONE;
 
     vli_zone_lock(zone);
-    zone->work.locks++;
     if (VLI_LIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) >=
                    zone->watermark_low + (1u << order))) {
         pfn = vli_buddy_take_one(zone, order);
@@ -127,7 +127,6 @@ void vli_zone_give_quick(uint32_t pfn, unsigned order)
         set_idle(pfn);
     }
     vli_zone_lock(zone);
-    zone->work.locks++;
     vli_buddy_give_one(zone, pfn, order);
     vli_zone_unlock(zone);
 }
@@ -210,10 +209,10 @@ void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
     while (count > 0) {
         struct vli_zone *zone = vli_frame_zone(&vli_frames[pfns[0]]);
         size_t most = count < CHUNK ? count : CHUNK;
-        unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
+        unsigned long irq = vl_host_irq_save();
         size_t given = 1;
 
-        zone->work.locks++;
+        vli_zone_lock(zone);
         for (size_t i = 0; i < most && order != 0; i++) {
             set_idle(pfns[i]);
         }
@@ -222,7 +221,8 @@ void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
         } else {
             given = give_some(zone, pfns, most, order);
         }
-        vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
+        vli_zone_unlock(zone);
+        vl_host_irq_restore(irq);
         pfns += given;
         count -= given;
     }

@@ -19,6 +19,8 @@
 
 struct vli_zone {
     VLI_ALIGNED(VLI_CACHELINE) struct vli_spinlock lock;
+    uint32_t flags_idle;             /* of a frame that nobody uses and that heads no free block */
+    uint32_t flags_free;             /* of a free block's head of order 0 */
     uint32_t nonempty;               /* (Z) bit k: list[k] has a block */
     uint32_t list[VL_ORDER_COUNT];   /* (Z) first block, or LINK_NONE */
     uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
@@ -42,6 +44,19 @@ static inline void vli_zone_lock(struct vli_zone *zone) VL_ACQUIRE(&zone->lock) 
 {
     vli_rank_push(VLI_RANK_ZONE);
     vli_spin_raw_lock(&zone->lock);
+    zone->work.locks++;
+}
+
+/** vli_zone_try_lock() - vli_zone_lock() without waiting. */
+static inline bool vli_zone_try_lock(struct vli_zone *zone)
+    VL_TRY_ACQUIRE(true, &zone->lock) VL_NO_LOCK_CHECK
+{
+    if (VLI_UNLIKELY(!vli_spin_raw_try_lock(&zone->lock))) {
+        return false;
+    }
+    vli_rank_push(VLI_RANK_ZONE);
+    zone->work.locks++;
+    return true;
 }
 
 /** vli_zone_unlock() - ends vli_zone_lock(); interrupts stay off. */
@@ -51,7 +66,7 @@ static inline void vli_zone_unlock(struct vli_zone *zone) VL_RELEASE(&zone->lock
     vli_rank_pop(VLI_RANK_ZONE);
 }
 
-/* Flags of a frame of @zone that nobody uses and that heads no free block. */
+/* What zone->flags_idle is. */
 static inline uint32_t vli_flags_idle(unsigned zone)
 {
     return (uint32_t)VLI_FRAME_STOCK | (uint32_t)zone << VLI_FRAME_ZONE_SHIFT;

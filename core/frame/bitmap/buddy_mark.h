@@ -72,8 +72,7 @@ static inline void vli_mark_joined(struct vli_zone *zone, uint32_t pfn, unsigned
 static inline bool vli_mark_is_head(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
     (void)order;
-    return atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed) ==
-           vli_flags_idle(zone->index);
+    return atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed) == zone->flags_idle;
 }
 
 /* Of a block in the list: when its buddy is free too, the bit is clear. */

@@ -17,8 +17,7 @@
 /* Flags of a free block's head. */
 static inline uint32_t vli_mark_head(const struct vli_zone *zone, unsigned order)
 {
-    return (uint32_t)VLI_FRAME_FREE | VLI_FRAME_BUDDY | order << VLI_FRAME_ORDER_SHIFT |
-           zone->index << VLI_FRAME_ZONE_SHIFT;
+    return zone->flags_free | order << VLI_FRAME_ORDER_SHIFT;
 }
 
 static inline void vli_mark_enter(struct vli_zone *zone, uint32_t pfn, unsigned order)
@@ -29,8 +28,7 @@ static inline void vli_mark_enter(struct vli_zone *zone, uint32_t pfn, unsigned 
 static inline void vli_mark_leave(struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
     (void)order;
-    atomic_store_explicit(&vli_frames[pfn].flags, vli_flags_idle(zone->index),
-                          memory_order_relaxed);
+    atomic_store_explicit(&vli_frames[pfn].flags, zone->flags_idle, memory_order_relaxed);
 }
 
 static inline bool vli_mark_may_join(const struct vli_zone *zone, uint32_t pfn, unsigned order)

@@ -16,14 +16,12 @@
 /* Flags of a free block's head. */
 static inline uint32_t vli_mark_head(const struct vli_zone *zone, unsigned order)
 {
-    return (uint32_t)VLI_FRAME_FREE | VLI_FRAME_BUDDY | order << VLI_FRAME_ORDER_SHIFT |
-           zone->index << VLI_FRAME_ZONE_SHIFT;
+    return zone->flags_free | order << VLI_FRAME_ORDER_SHIFT;
 }
 
 static inline void vli_mark_enter(struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    atomic_fetch_xor_explicit(&vli_frames[pfn].flags,
-                              vli_mark_head(zone, order) ^ vli_flags_idle(zone->index),
+    atomic_fetch_xor_explicit(&vli_frames[pfn].flags, vli_mark_head(zone, order) ^ zone->flags_idle,
                               memory_order_relaxed);
 }
 
