@@ -42,6 +42,8 @@ struct cpu {
     uint64_t gdt[GDT_ENTRIES];
     struct cpu_tss tss;
     uint64_t irq_count;
+    uint64_t exits_begun; /* threads that began to end here; see threads_drain() */
+    uint64_t exits_done;  /* threads whose stacks were left for good here */
     uint64_t idle_ns;
     uint64_t user_ticks; /* ticks that found it in user mode, and not */
     uint64_t kernel_ticks;

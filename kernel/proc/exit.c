@@ -341,6 +341,7 @@ _Noreturn void task_exit(uint32_t status)
     struct vli_list dropped = VLI_LIST_INIT(dropped);
     unsigned long flags;
 
+    thread_exit_begin();
     task->exit_code = status;
     space_leave(task);
     thread_use_space(NULL);

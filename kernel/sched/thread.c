@@ -19,8 +19,11 @@
 #include "kernel/sched/sched.h"
 #include "kernel/sched/stack.h"
 #include "kernel/sched/timer.h"
+#include "kernel/sched/wait.h"
 
-#define AREA_OFFSET ((sizeof(struct thread) + 63) & ~(size_t)63)
+#define AREA_OFFSET   ((sizeof(struct thread) + 63) & ~(size_t)63)
+#define DRAIN_WAIT_NS 1000000000u
+#define DRAIN_STEP_NS 1000000u
 /* What switch_stacks() pops: six registers, then the address to go on at. */
 #define SWITCH_WORDS 7u
 #define SWITCH_R13   2u
@@ -155,6 +158,7 @@ void thread_bury(struct thread *thread)
 {
     stack_free(thread->stack_top);
     thread_put(thread);
+    cpu_this()->exits_done++;
 }
 
 void thread_discard(struct thread *thread)
@@ -165,10 +169,24 @@ void thread_discard(struct thread *thread)
     thread_put(thread);
 }
 
+void thread_exit_begin(void)
+{
+    struct thread *thread = current();
+
+    if (thread->exit_begun == 0) {
+        thread->exit_begun = 1;
+        vl_host_preempt_off();
+        cpu_this()->exits_begun++;
+        vl_host_preempt_on();
+    }
+}
+
 _Noreturn void thread_exit(void)
 {
     struct thread *thread = current();
     struct cpu *cpu;
+
+    thread_exit_begin();
 
     VL_ASSERT(thread->space == NULL);
     vli_rank_assert_none();
@@ -309,7 +327,28 @@ uint64_t thread_cpu_ns(struct thread *thread)
     return ns;
 }
 
+/* Threads that have begun to end and have not done so: a sum over CPUs, right when it is 0 since
+ * each thread counts up before it counts down, and downs are summed first. */
+static bool any_ending(void)
+{
+    uint64_t begun = 0;
+    uint64_t done = 0;
+
+    for (unsigned id = 0; id < cpu_count(); id++) {
+        done += *(volatile uint64_t *)&cpu_of(id)->exits_done;
+    }
+    for (unsigned id = 0; id < cpu_count(); id++) {
+        begun += *(volatile uint64_t *)&cpu_of(id)->exits_begun;
+    }
+    return begun != done;
+}
+
 void threads_drain(void)
 {
+    uint64_t deadline = clock_ns() + DRAIN_WAIT_NS;
+
+    while (any_ending() && clock_ns() < deadline) {
+        (void)(sleep_until_ns(clock_ns() + DRAIN_STEP_NS, WAIT_UNINTERRUPTIBLE) == VL_OK);
+    }
     stacks_drain();
 }

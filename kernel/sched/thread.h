@@ -62,6 +62,7 @@ struct thread {
     struct vl_cpumask affinity;
     struct vli_list run_link; /* run queue */
     _Atomic uint32_t references;
+    uint32_t exit_begun;
     uint32_t tid;              /* for messages; kernel/proc sets it */
     char name[16];             /* comm */
     struct vli_list proc_link; /* kernel/proc: threads of one process */
@@ -102,6 +103,10 @@ void thread_start(struct thread *thread);
 
 /** thread_discard() - free one that was never started. */
 void thread_discard(struct thread *thread);
+
+/** thread_exit_begin() - the running thread is about to end: threads_drain() waits until it has.
+ * To be called before anybody can be told of its end; thread_exit() does it otherwise. */
+void thread_exit_begin(void);
 
 /** thread_exit() - end the running thread. thread.space must have been left by
  * thread_use_space(NULL). Context: thread, no locks. Does not return. */
@@ -172,8 +177,9 @@ VL_MUST_CHECK enum vl_status thread_set_affinity(struct thread *thread,
 /** thread_cpu_ns() - CPU time of a thread so far, including its current stretch. */
 uint64_t thread_cpu_ns(struct thread *thread);
 
-/** threads_drain() - unmap and free cached kernel stacks; part of what vl_drain_all() means to the
- * whole kernel. Context: thread, may sleep. */
+/** threads_drain() - wait until the threads that are ending have ended (a second at most), then
+ * unmap and free cached kernel stacks; part of what vl_drain_all() means to the whole kernel.
+ * Context: thread, may sleep. */
 void threads_drain(void);
 
 /** sched_runnable_count() - threads running or ready, for the load average. */
