@@ -147,6 +147,7 @@ static long clone_thread(const struct clone_request *request)
         printk(VL_LOG_DEBUG, "clone: bad child_tid");
     }
     thread_start(thread);
+    thread_put(thread); /* its running has a reference of its own */
     return tid;
 }
 
@@ -314,12 +315,14 @@ static long child_launch(struct process *child, const struct clone_request *requ
     }
     if ((request->flags & CLONE_VFORK) == 0) {
         thread_start(thread);
+        thread_put(thread); /* its running has a reference of its own */
         return pid;
     }
     wait_queue_init(&wait.queue);
     child->main_task.vfork = &wait;
     process_get(child);
     thread_start(thread);
+    thread_put(thread); /* its running has a reference of its own */
     vfork_wait(child, &wait);
     process_put(child);
     return pid;
