@@ -105,7 +105,13 @@ $(B)/libsim.a: $(SIM_OBJ) $(SIM_CORE_OBJ)
 # Every tests/{unit,contract,model,sim}/NAME.c is one cmocka program on the simulated machine.
 TEST_SRC := $(wildcard tests/unit/*.c tests/contract/*.c tests/model/*.c tests/sim/*.c)
 TEST_BIN := $(TEST_SRC:tests/%.c=$(B)/tests/%)
-TEST_LIB := $(patsubst %.c,$(B)/%.o,$(wildcard tests/lib/*.c))
+# Parsers of the kernel that know nothing of it are tested and fuzzed here too.
+PARSER_SRC := kernel/fs/cpio.c
+TEST_LIB := $(patsubst %.c,$(B)/%.o,$(wildcard tests/lib/*.c)) $(PARSER_SRC:%.c=$(B)/hosted/%.o)
+$(B)/hosted/%.o: %.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(SIM_FLAGS) -ffreestanding -c $< -o $@
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(SAY)
