@@ -177,8 +177,14 @@ VL_MUST_CHECK enum vl_status vli_range_check(vl_va start, size_t len, vl_va *out
  * @fresh: taken when needed, then NULL. (S) VL_OK, VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_unmap_prepare(struct vl_space *space, vl_va start, vl_va end,
                                                struct vli_area **fresh);
-/** vli_unmap_commit() - unmap; removed areas go to @dead. (S) */
-void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, struct vli_list *dead);
+/* What becomes of the table pages of an unmapped range. */
+enum vli_unmap_tables {
+    VLI_UNMAP_FREE_TABLES,
+    VLI_UNMAP_KEEP_TABLES /* a new area takes the whole range at once */
+};
+/** vli_unmap_commit() - unmap; removed areas go to @dead, which is empty. (S) */
+void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, enum vli_unmap_tables tables,
+                      struct vli_list *dead);
 /** vli_space_fits() - may so many pages more be mapped (of which @data private and writable)? (S)
  */
 bool vli_space_fits(const struct vl_space *space, uint64_t pages, uint64_t data);

@@ -154,7 +154,8 @@ static void cut(struct vl_space *space, struct vli_area *area, vl_va start, vl_v
     }
 }
 
-void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, struct vli_list *dead)
+void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, enum vli_unmap_tables tables,
+                      struct vli_list *dead)
 {
     struct unmap_spans spans = {.dead = dead, .floor = 0, .ceiling = VL_USER_END};
     struct vli_area *area = vli_area_find(space, start);
@@ -182,7 +183,9 @@ void vli_unmap_commit(struct vl_space *space, vl_va start, vl_va end, struct vli
         spans.ceiling = area->rmap.start;
     }
     spans.next = dead->next;
-    vli_space_free_tables(space, &gather, next_span, &spans);
+    if (tables == VLI_UNMAP_FREE_TABLES) {
+        vli_space_free_tables(space, &gather, next_span, &spans);
+    }
     vli_gather_end(&gather);
 }
 
@@ -201,7 +204,7 @@ enum vl_status vl_space_unmap(struct vl_space *space, vl_va start, size_t len)
         vli_rw_write_lock(&space->lock);
         status = vli_unmap_prepare(space, start, end, &fresh);
         if (status == VL_OK) {
-            vli_unmap_commit(space, start, end, &dead);
+            vli_unmap_commit(space, start, end, VLI_UNMAP_FREE_TABLES, &dead);
         }
         vli_rw_write_unlock(&space->lock);
         if (status != VL_EAGAIN || vli_refill() != VL_OK) {
@@ -403,7 +406,7 @@ static enum vl_status map_locked(struct vl_space *space, struct mapping *map, si
         status = vli_unmap_prepare(space, map->start, map->end, &map->fresh);
         if (status == VL_OK) {
             vli_list_init(&replaced);
-            vli_unmap_commit(space, map->start, map->end, &replaced);
+            vli_unmap_commit(space, map->start, map->end, VLI_UNMAP_KEEP_TABLES, &replaced);
             vli_list_splice(&replaced, &map->dead);
         }
     }
@@ -498,7 +501,7 @@ static enum vl_status brk_locked(struct vl_space *space, vl_va want, struct mapp
         if (status != VL_OK) {
             return status;
         }
-        vli_unmap_commit(space, new_end, old_end, &map->dead);
+        vli_unmap_commit(space, new_end, old_end, VLI_UNMAP_FREE_TABLES, &map->dead);
     } else if (new_end > old_end) {
         *map = (struct mapping){.request = request, .area = map->area, .fresh = map->fresh};
         vli_list_init(&map->dead);

@@ -5,7 +5,10 @@
  * the entries over, and unmaps the old range. Table pages of the new range are made before the
  * first entry moves, so that the move itself cannot fail. While entries are on their way walks of
  * the reverse map are kept out: a page that left its old place is at its new one for whoever comes
- * later. As in Linux, what lay at a fixed new address is gone even when the move fails afterwards.
+ * later. What lies at a fixed new address is unmapped when nothing can fail any more (in Linux it
+ * is gone even if the move then fails); for that moment the new area is on the reverse map while
+ * the old ones of its range still are: walks look at each entry, so they meet one perhaps twice,
+ * never a wrong one.
  */
 #include "core/space/area.h"
 #include "core/base/bits.h"
@@ -21,6 +24,7 @@ struct remapping {
     vl_va old_va;
     size_t old_len;
     size_t new_len;
+    size_t kept_len; /* of the old range, what goes on */
     uint32_t flags;
     vl_va new_va;
     struct vli_area *area;  /* where old_va is */
@@ -57,18 +61,15 @@ static enum vl_status arguments_check(struct remapping *remap)
     return VL_OK;
 }
 
-/* Unmap a range on the way; its areas go to dead. */
-static enum vl_status unmap_part(struct remapping *remap, vl_va start, vl_va end)
+/* Unmap a range that was prepared; its areas go to dead. */
+static void unmap_part(struct remapping *remap, vl_va start, vl_va end,
+                       enum vli_unmap_tables tables)
 {
     struct vli_list dead;
-    enum vl_status status = vli_unmap_prepare(remap->space, start, end, &remap->fresh);
 
-    if (status == VL_OK) {
-        vli_list_init(&dead);
-        vli_unmap_commit(remap->space, start, end, &dead);
-        vli_list_splice(&dead, &remap->dead);
-    }
-    return status;
+    vli_list_init(&dead);
+    vli_unmap_commit(remap->space, start, end, tables, &dead);
+    vli_list_splice(&dead, &remap->dead);
 }
 
 /* May the range grow, and is the area such that it can? */
@@ -83,7 +84,7 @@ static enum vl_status growth_check(struct remapping *remap)
     if (remap->old_len == 0 && !vli_area_is_shared(remap->area)) {
         return VL_EINVAL;
     }
-    if (remap->old_len > remap->area->rmap.end - remap->old_va) {
+    if (remap->kept_len > remap->area->rmap.end - remap->old_va) {
         return VL_EFAULT;
     }
     if (remap->area->object != NULL && index + new_pages > VLI_PAGES_INDEX_END) {
@@ -99,7 +100,7 @@ static enum vl_status growth_check(struct remapping *remap)
 /* The table pages that the entries of the old range need at the new one. */
 static enum vl_status tables_make(struct remapping *remap)
 {
-    vl_va end = remap->old_va + remap->old_len;
+    vl_va end = remap->old_va + remap->kept_len;
     struct vli_table_slot slot;
     vl_va va = remap->old_va;
     vl_va stop;
@@ -128,17 +129,16 @@ static bool one_span(void *ctx, struct vli_table_span *out)
     return out->start < out->end;
 }
 
-/* The new range is not used after all: its table pages go. */
-static void tables_drop(struct remapping *remap)
+/* One hole of the new range, below @next, has no use for table pages after all. */
+static void hole_drop(struct remapping *remap, vl_va start, vl_va end, struct vli_area *next)
 {
-    struct vli_table_span span = {remap->new_va, remap->new_va + remap->new_len, 0, VL_USER_END};
-    struct vli_area *next = vli_area_find(remap->space, remap->new_va);
+    struct vli_table_span span = {start, end, 0, VL_USER_END};
     struct vli_area *prev;
     struct vli_gather gather;
 
     if (next != NULL) {
-        prev = vli_area_prev(remap->space, next);
         span.ceiling = next->rmap.start;
+        prev = vli_area_prev(remap->space, next);
     } else {
         prev = vli_list_last(&remap->space->list, struct vli_area, link);
     }
@@ -148,12 +148,30 @@ static void tables_drop(struct remapping *remap)
     vli_gather_end(&gather);
 }
 
+/* The new range is not used after all: table pages that no area needs go. */
+static void tables_drop(struct remapping *remap)
+{
+    vl_va end = remap->new_va + remap->new_len;
+    vl_va at = remap->new_va;
+    struct vli_area *next;
+    vl_va stop;
+
+    while (at < end) {
+        next = vli_area_find(remap->space, at);
+        stop = next != NULL && next->rmap.start < end ? next->rmap.start : end;
+        if (at < stop) {
+            hole_drop(remap, at, stop, next);
+        }
+        at = next != NULL ? next->rmap.end : end;
+    }
+}
+
 /* Empties up to MOVE_BATCH entries of one leaf page from @va on. Returns how many were looked at.
  */
 static size_t lift(struct remapping *remap, struct vli_gather *gather, vl_va va,
                    struct vli_table_slot *slot, uint64_t *values)
 {
-    vl_va stop = vli_table_leaf_end(va, remap->old_va + remap->old_len);
+    vl_va stop = vli_table_leaf_end(va, remap->old_va + remap->kept_len);
     size_t count = (stop - va) >> VL_PAGE_SHIFT;
 
     count = count < MOVE_BATCH ? count : MOVE_BATCH;
@@ -190,7 +208,7 @@ static void entries_move(struct remapping *remap, struct vli_area *to)
     VL_ASSERT(to->rmap.start == remap->new_va);
     vli_gather_begin(&gather, &remap->space->table, false);
     vli_rmap_move_begin(&remap->area->rmap);
-    while (vli_table_next(&remap->space->table, &va, remap->old_va + remap->old_len, &slot)) {
+    while (vli_table_next(&remap->space->table, &va, remap->old_va + remap->kept_len, &slot)) {
         count = lift(remap, &gather, va, &slot, values);
         vli_table_unlock(&slot);
         put_down(remap, remap->new_va + (va - remap->old_va), values, count);
@@ -200,7 +218,7 @@ static void entries_move(struct remapping *remap, struct vli_area *to)
     vli_gather_end(&gather);
 }
 
-/* The place is free: make the new area, or say VL_EAGAIN with nothing changed. */
+/* What the new area needs but its place in the tree; VL_EAGAIN with nothing changed. */
 static enum vl_status area_make(struct remapping *remap)
 {
     struct vli_area *area = remap->area;
@@ -220,67 +238,78 @@ static enum vl_status area_make(struct remapping *remap)
         tables_drop(remap);
         return VL_EAGAIN;
     }
-    if (area->object != NULL) {
-        vl_object_get(area->object);
-    }
-    vli_area_insert(remap->space, remap->moved);
     return VL_OK;
 }
 
-static enum vl_status move(struct remapping *remap)
+/* All that may fail of a move: the splits around both ranges, the new area, its table pages. */
+static enum vl_status move_prepare(struct remapping *remap, bool keeps_old)
 {
     vl_va old_end = remap->old_va + remap->old_len;
-    bool keeps_old = (remap->flags & REMAP_DONT_UNMAP) != 0 || remap->old_len == 0;
-    struct vli_area *to;
-    enum vl_status status;
+    enum vl_status status = VL_OK;
 
-    /* The new area, what a split leaves, and one to spare, as Linux has it. */
+    /* The new area, what the splits leave, as Linux has it. */
     if (remap->space->area_count >= VLI_AREAS_MAX - 3) {
         return VL_ENOMEM;
     }
     if ((remap->flags & REMAP_FIXED) != 0) {
-        status = unmap_part(remap, remap->new_va, remap->new_va + remap->new_len);
-        if (status != VL_OK) {
-            return status;
-        }
-        remap->area = vli_area_find(remap->space, remap->old_va);
+        status = vli_unmap_prepare(remap->space, remap->new_va, remap->new_va + remap->new_len,
+                                   &remap->fresh);
     } else if (vli_space_find_place(remap->space, remap->new_len, &remap->new_va) != VL_OK) {
         return VL_ENOMEM;
     }
-    if (!keeps_old) {
+    if (status == VL_OK && !keeps_old) {
         status = vli_unmap_prepare(remap->space, remap->old_va, old_end, &remap->fresh);
-        if (status != VL_OK) {
-            return status;
-        }
     }
-    status = area_make(remap);
-    if (status != VL_OK) {
-        vli_area_merge_range(remap->space, remap->old_va, old_end, &remap->dead);
-        return status;
+    if (status == VL_OK) {
+        remap->area = vli_area_find(remap->space, remap->old_va);
+        status = area_make(remap);
     }
-    to = remap->moved;
+    return status;
+}
+
+/* The rest of a move, which cannot fail. */
+static void move_commit(struct remapping *remap, bool keeps_old)
+{
+    struct vli_area *to = remap->moved;
+
     remap->moved = NULL;
-    if (remap->old_len != 0) {
+    unmap_part(remap, to->rmap.start, to->rmap.end, VLI_UNMAP_KEEP_TABLES);
+    if (to->object != NULL) {
+        vl_object_get(to->object);
+    }
+    vli_area_insert(remap->space, to);
+    if (remap->kept_len != 0) {
+        /* Another part of the same area may just have been unmapped. */
+        remap->area = vli_area_find(remap->space, remap->old_va);
         entries_move(remap, to);
     }
     if (!keeps_old) {
-        status = unmap_part(remap, remap->old_va, old_end);
-        VL_ASSERT(status == VL_OK); /* the split was made before */
+        unmap_part(remap, remap->old_va, remap->old_va + remap->old_len, VLI_UNMAP_FREE_TABLES);
     }
+}
+
+static enum vl_status move(struct remapping *remap)
+{
+    bool keeps_old = (remap->flags & REMAP_DONT_UNMAP) != 0 || remap->old_len == 0;
+    enum vl_status status = move_prepare(remap, keeps_old);
+
+    if (status == VL_OK) {
+        move_commit(remap, keeps_old);
+    }
+    vli_area_merge_range(remap->space, remap->old_va, remap->old_va + remap->old_len, &remap->dead);
     vli_area_merge_range(remap->space, remap->new_va, remap->new_va + remap->new_len, &remap->dead);
-    return VL_OK;
+    return status;
 }
 
 /* Shrink to the new length where it is. */
 static enum vl_status shrink(struct remapping *remap)
 {
-    enum vl_status status =
-        unmap_part(remap, remap->old_va + remap->new_len, remap->old_va + remap->old_len);
+    vl_va start = remap->old_va + remap->new_len;
+    vl_va end = remap->old_va + remap->old_len;
+    enum vl_status status = vli_unmap_prepare(remap->space, start, end, &remap->fresh);
 
     if (status == VL_OK) {
-        remap->old_len = remap->new_len;
-        /* The unmapping may have split the area. */
-        remap->area = vli_area_find(remap->space, remap->old_va);
+        unmap_part(remap, start, end, VLI_UNMAP_FREE_TABLES);
     }
     return status;
 }
@@ -310,15 +339,9 @@ static enum vl_status remap_locked(struct remapping *remap)
     if (remap->area == NULL || remap->area->rmap.start > remap->old_va) {
         return VL_EFAULT;
     }
-    if (remap->old_len > remap->new_len) {
-        /* What is left must be able to move before anything is unmapped. */
-        if (must_move && remap->new_len > remap->area->rmap.end - remap->old_va) {
-            return VL_EFAULT;
-        }
-        status = shrink(remap);
-        if (status != VL_OK || !must_move) {
-            return status;
-        }
+    remap->kept_len = remap->old_len < remap->new_len ? remap->old_len : remap->new_len;
+    if (remap->old_len > remap->new_len && !must_move) {
+        return shrink(remap);
     }
     status = growth_check(remap);
     if (status != VL_OK) {

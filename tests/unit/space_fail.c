@@ -248,6 +248,29 @@ static void check_remap(struct scene *scene, enum vl_status status)
     }
 }
 
+static enum vl_status act_remap_over(struct scene *scene)
+{
+    vl_va va;
+
+    return vl_space_remap(scene->space, BASE + 2 * PAGE, 6 * PAGE, 4 * PAGE, 3, BASE + 129 * PAGE,
+                          &va);
+}
+static void check_remap_over(struct scene *scene, enum vl_status status)
+{
+    if (status != VL_OK) {
+        assert_int_equal(usage(scene->space).areas, 3);
+        scene_is_whole(scene, scene->space, 0, 0);
+        return;
+    }
+    assert_int_equal(usage(scene->space).areas, 6);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(word(scene->space, BASE + (129 + i) * PAGE), 102 + i);
+    }
+    assert_int_equal(word(scene->space, BASE + 128 * PAGE), 1);
+    assert_int_equal(word(scene->space, BASE + 133 * PAGE), 6);
+    assert_int_equal(word(scene->space, BASE + 8 * PAGE), 108);
+}
+
 static enum vl_status act_remap_object(struct scene *scene)
 {
     vl_va va;
@@ -297,6 +320,7 @@ static const struct scenario scenarios[] = {
     {"fork and write", act_fork_write, check_fork_write},
     {"faults", act_faults, check_whole},
     {"remap", act_remap, check_remap},
+    {"remap over another", act_remap_over, check_remap_over},
     {"remap of an object", act_remap_object, check_remap_object},
     {"brk", act_brk, check_brk},
     {"pages", act_pages, check_whole},
