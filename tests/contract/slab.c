@@ -406,9 +406,9 @@ static _Atomic(void *) shared[SHARED];
 
 static size_t shared_size(uint64_t r)
 {
-    static const size_t sizes[] = {8, 24, 64, 200, 1024, 3000, 9000, 20000};
+    static const size_t sizes[] = {8, 24, 64, 200, 512, 1024, 3000, 9000};
 
-    return sizes[r % 8];
+    return r % 64 == 0 ? 20000 : sizes[r / 64 % 8]; /* whole frames take the zone's lock */
 }
 
 /* Each object carries its size and number at its start. */
@@ -436,12 +436,12 @@ static void swap_shared(uint64_t r)
 static void swap_many(void *arg, unsigned cpu)
 {
     uint64_t random = seed + cpu;
-    uint64_t ops = sim_ops(400000) / CPUS;
+    uint64_t ops = sim_ops(400000) / CPUS / 4;
 
     (void)arg;
     for (uint64_t i = 0; i < ops; i++) {
         swap_shared(sim_random(&random));
-        if (cpu == 0 && i % 20000 == 19999) {
+        if (cpu == 0 && i % 4000 == 3999) {
             vl_drain_all(); /* while the others go on */
         }
     }
@@ -468,7 +468,7 @@ static void objects_move_between_cpus(void **state)
 static void produce_consume(void *arg, unsigned cpu)
 {
     struct vl_cache *cache = arg;
-    uint64_t ops = sim_ops(200000) / 4;
+    uint64_t ops = sim_ops(200000) / 8;
 
     for (uint64_t i = 0; i < ops; i++) {
         _Atomic(void *) *place = &shared[i % SHARED];
