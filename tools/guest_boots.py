@@ -280,7 +280,9 @@ def boot_shell(kernel):
         os.write(leader, b'\x01x')
         text += read_until(leader, None, STEP_SECONDS)
         os.close(leader)
-        if process.poll() is None:
+        try:
+            process.wait(STEP_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
             return 'Ctrl-A X does not leave:\n' + tail(text)
     if 'one2three' not in text or process.returncode != 0:

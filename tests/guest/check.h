@@ -102,7 +102,7 @@ static inline bool on_vellum(void)
 }
 
 /* Free memory in KiB, after what is cached for later has been given back. */
-static inline long free_kib_drained(void)
+static inline long free_kib_once(void)
 {
     FILE *file = fopen("/proc/sys/vm/drop_caches", "w");
     if (file) {
@@ -119,6 +119,19 @@ static inline long free_kib_drained(void)
         fclose(file);
     }
     return free_kib;
+}
+
+/* The same, once the tasks that ended a moment ago are wholly gone: it no longer changes. */
+static inline long free_kib_drained(void)
+{
+    long last = -1;
+    for (int same = 0, i = 0; same < 3 && i < 50; i++) {
+        long now = free_kib_once();
+        same = now == last ? same + 1 : 0;
+        last = now;
+        usleep(50000);
+    }
+    return last;
 }
 
 /* The count of free memory is back; only our kernel promises it. */

@@ -140,12 +140,19 @@ static bool run(void)
     return chdir("/") == 0 && rmdir("/tmp/four") == 0 && good;
 }
 
+/* In a process of its own, so that nothing that a libc keeps counts as lost. */
+static void run_in_child(void)
+{
+    check(run(), "four processes at once");
+    _exit(check_failures);
+}
+
 int main(void)
 {
-    check(run(), "four processes, first round");
+    in_child("first round", run_in_child);
     long before = free_kib_drained();
-    check(run(), "four processes, second round");
-    check(run(), "four processes, third round");
+    in_child("second round", run_in_child);
+    in_child("third round", run_in_child);
     long after = free_kib_drained();
     check_free(before, after, "free frames as before");
     return check_done();
