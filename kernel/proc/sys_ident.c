@@ -93,11 +93,8 @@ SYSCALL(setpgid)
     unsigned long flags;
     long result;
 
-    if ((int32_t)b < 0) {
+    if ((int32_t)pgid < 0) {
         return -EINVAL;
-    }
-    if ((int32_t)a < 0) {
-        return -ESRCH;
     }
     spare = group_create(pgid, GROUP_SESSION_GIVEN);
     if (spare == NULL) {
