@@ -58,11 +58,9 @@ static void log_memory(void)
     struct vl_frame_counts counts;
 
     vl_frame_counts(&counts);
-    printk(VL_LOG_INFO,
-           "memory: %lu KiB managed, %lu KiB free, %lu KiB reserved, %lu KiB of descriptors",
-           (unsigned long)(counts.managed << 2),
+    printk(VL_LOG_INFO, "memory: below 1 MiB given back; %lu of %lu KiB free, %lu KiB reserved",
            (unsigned long)((counts.free_zones + counts.free_stock) << 2),
-           (unsigned long)(counts.reserved << 2), (unsigned long)(counts.descriptors_bytes >> 10));
+           (unsigned long)(counts.managed << 2), (unsigned long)(counts.reserved << 2));
 }
 
 /* vellum.crash=N makes tests of the last words: 1 a panic, 2 a wild write, 3 a stack overflow,

@@ -135,7 +135,6 @@ syscall_slow:
  * way out, since they may have changed the frame.
  */
 .macro SYSCALL_FULL name
-    .weak \name
 FUNCTION full_\name
     addq $8, %rsp
     STORE_PRESERVED

@@ -10,7 +10,7 @@
 
 #include "core/base/spinlock.h"
 
-/* Outer: core allocation with VL_ALLOC_ATOMIC is allowed inside. */
+/* Outer: core allocation with VL_ATOMIC is allowed inside. */
 #define KRANK_OUTER_1 ((enum vli_rank)16)
 #define KRANK_OUTER_2 ((enum vli_rank)17)
 #define KRANK_OUTER_3 ((enum vli_rank)18)
