@@ -76,6 +76,25 @@ void vl_object_get(struct vl_object *object)
     atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);
 }
 
+bool vl_object_try_get(struct vl_object *object)
+{
+    uint32_t refs = atomic_load_explicit(&object->refs, memory_order_relaxed);
+
+    while (refs != 0) {
+        /* Relaxed: a reference gives access to nothing that its lender could not reach. */
+        if (atomic_compare_exchange_weak_explicit(&object->refs, &refs, refs + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t vl_object_references(const struct vl_object *object)
+{
+    return atomic_load_explicit(&object->refs, memory_order_relaxed);
+}
+
 /* The pages of [@first, @end) leave the tree. */
 static void pages_remove(struct vl_object *object, uint64_t first, uint64_t end)
 {

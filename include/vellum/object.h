@@ -30,6 +30,12 @@ VL_MUST_CHECK enum vl_status vl_object_create(const struct vl_object_ops *ops, v
 
 /** vl_object_get() - one more reference. Context: any. */
 void vl_object_get(struct vl_object *object);
+/** vl_object_try_get() - one more reference unless the last one has gone already: for an owner that
+ * keeps a pointer without a reference until its release() is called. Context: any. */
+VL_MUST_CHECK bool vl_object_try_get(struct vl_object *object);
+/** vl_object_references() - how many there are: one for each area that maps the object, and those
+ * that were taken by hand. A snapshot. Context: any. */
+uint32_t vl_object_references(const struct vl_object *object);
 /** vl_object_put() - drop one; the last frees the pages. Context: thread; may sleep. */
 void vl_object_put(struct vl_object *object);
 /** vl_object_owner() - what vl_object_create() was given. */

@@ -7,6 +7,7 @@
  * nobody can reach the thread; its struct task is its own to free, but for the main task, which
  * lives with the process.
  */
+#include "kernel/ipc/ipc.h"
 #include "kernel/proc/internal.h"
 
 static void vfork_done(struct task *task)
@@ -323,6 +324,7 @@ static void process_end(struct process *process)
         panic("Attempted to kill init! exitcode=0x%08x",
               process->group_exit != 0 ? process->group_exit_code : process->main_task.exit_code);
     }
+    sem_process_exit(process);
     process_resources_put(process);
     flags = signal_lock(process);
     usage_collect(process, current());

@@ -66,9 +66,16 @@
     CALL(326, copy_file_range) CALL(327, preadv2) CALL(328, pwritev2) CALL(332, statx) \
     CALL(436, close_range) CALL(437, openat2) CALL(439, faccessat2) CALL(452, fchmodat2)
 
+/* kernel/ipc */
+#define SYSCALL_LIST_IPC(CALL) \
+    CALL(29, shmget) CALL(30, shmat) CALL(31, shmctl) CALL(64, semget) CALL(65, semop) \
+    CALL(66, semctl) CALL(67, shmdt) CALL(68, msgget) CALL(69, msgsnd) CALL(70, msgrcv) \
+    CALL(71, msgctl) CALL(220, semtimedop)
+
 /* clang-format on */
 #define SYSCALL_LIST_DECLARE(number, name) SYSCALL_DECLARE(name);
 SYSCALL_LIST_PROC(SYSCALL_LIST_DECLARE, SYSCALL_LIST_DECLARE)
 SYSCALL_LIST_FS(SYSCALL_LIST_DECLARE)
+SYSCALL_LIST_IPC(SYSCALL_LIST_DECLARE)
 
 #endif
