@@ -4,7 +4,6 @@
  * Goal: contents, counts, errors and undoing are as on Linux, and nothing outlives its removal.
  * Method: each call at its edges, between processes; results are printed and compared with Linux.
  */
-#define _GNU_SOURCE
 #include "check.h"
 #include <sys/ipc.h>
 #include <sys/mman.h>
