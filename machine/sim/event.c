@@ -4,7 +4,9 @@
  * Each CPU has a ring of its last 1,000 events, printed when the core panics. A CPU writes its own
  * ring only; the dump reads the others while they may run, so an entry of theirs may be torn.
  */
+#include <sched.h>
 #include <stdio.h>
+#include <time.h>
 #include <string.h>
 #include "machine/sim/machine.h"
 #include "machine/sim/mmu_state.h"
@@ -41,10 +43,41 @@ void vl_host_event(enum vl_event event, uint64_t a, uint64_t b)
     atomic_store_explicit(&entry->b, b, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts[event], 1, memory_order_relaxed);
     sim_check_event(event, a, b);
+    sim_hold_up_maybe();
+}
+
+/* ---------------------------------------------------------------------------- CPUs held up */
+
+unsigned sim_hold_up_one_in;
+
+void sim_hold_up(unsigned one_in)
+{
+    sim_hold_up_one_in = one_in;
+}
+
+void sim_hold_up_slow(void)
+{
+    static _Thread_local uint64_t random;
+    struct timespec while_ns = {.tv_nsec = 1000};
+    uint64_t number;
+
+    random += random == 0 ? sim_machine.config.seed + sim_self.cpu : 0;
+    number = sim_random(&random);
+    if (number % sim_hold_up_one_in != 0) {
+        return;
+    }
+    if (number >> 62 == 0) {
+        /* Mostly as short as Linux can, now and then long enough for a whole operation. */
+        while_ns.tv_nsec = number >> 58 == 0 ? 500000 : 1000;
+        nanosleep(&while_ns, NULL);
+    } else {
+        sched_yield();
+    }
 }
 
 void sim_event_start(void)
 {
+    sim_hold_up(0);
     memset(rings, 0, sizeof(rings));
     memset(counts, 0, sizeof(counts));
 }

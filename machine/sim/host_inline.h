@@ -82,10 +82,29 @@ static inline void vl_host_preempt_off(void)
 }
 #define vl_host_preempt_off vl_host_preempt_off
 
+/* Once in so many times a CPU is held up where preemption comes on; 0: never (sim_hold_up()). */
+extern unsigned sim_hold_up_one_in;
+/** sim_hold_up_slow() - perhaps let another CPU thread run for a while. */
+void sim_hold_up_slow(void);
+
+#ifdef VL_EVENTS
+static inline void sim_hold_up_maybe(void)
+{
+    if (__builtin_expect(sim_hold_up_one_in != 0, 0)) {
+        sim_hold_up_slow();
+    }
+}
+#else
+static inline void sim_hold_up_maybe(void)
+{
+}
+#endif
+
 static inline void vl_host_preempt_on(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
     sim_self.preempt_off = sim_self.preempt_off - 1;
+    sim_hold_up_maybe();
 }
 #define vl_host_preempt_on vl_host_preempt_on
 

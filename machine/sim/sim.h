@@ -70,6 +70,12 @@ void sim_irq_storm_end(void);
 /** sim_irq_count() - interrupts that ran since sim_start(). */
 uint64_t sim_irq_count(void);
 
+/* ---- time ---- */
+/** sim_hold_up() - from now on a CPU is held up for some microseconds, once in @one_in times, where
+ * it leaves a spin lock or reports an event: what others do meanwhile meets it half way. 0: never.
+ * Before CPUs run; needs VL_EVENTS. */
+void sim_hold_up(unsigned one_in);
+
 /* ---- out of memory ---- */
 /** sim_oom_set() - what vl_host_out_of_memory() asks; NULL: nothing can be done. */
 void sim_oom_set(bool (*policy)(uint64_t frames));

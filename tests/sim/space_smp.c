@@ -7,7 +7,9 @@
  * split and merge the same areas and fill the same table pages. A second range belongs to all: they
  * add to its words in single steps, one or another makes it read-only for a moment or forks, and no
  * step may be lost nor seen by a child that was forked before it. A file is truncated under those
- * who read it. Between rounds nobody runs and everything is validated.
+ * who read it. In most rounds CPUs are held
+ * up at odd places, so that the others overtake them. Between rounds nobody runs and everything is
+ * validated.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -36,6 +38,7 @@
 #define FILE_VA    ((vl_va)0x60000000)
 #define LATE_VA    ((vl_va)0x70000000)
 #define FRESH_VA   ((vl_va)0x78000000)
+#define CUTS       8u
 #define RACE_PAGES 48u
 
 /* One page of a CPU: what it expects there. */
@@ -58,6 +61,7 @@ static struct {
     uint64_t forks[CPUS_MAX];
     uint64_t refused[CPUS_MAX];
     unsigned round;
+    uint64_t late_generation;
     _Atomic uint32_t arrived;
 } smp;
 
@@ -315,25 +319,56 @@ static void file_use(unsigned cpu, uint64_t *random)
     }
 }
 
-/* A file whose private copies must go when it is cut, whoever is about to make one. */
-static void late_use(unsigned cpu, uint64_t *random)
+/* The second words of the late file, seen through its private mapping: nobody but CPU 0 writes any,
+ * into the file; so none is older than the last cut. */
+static void late_look(unsigned cpu)
+{
+    for (unsigned page = 0; page < FILE_PAGES; page++) {
+        vl_va va = LATE_VA + page * PAGE + 8;
+        uint64_t seen = 0;
+
+        expect(sim_load(va, &seen), VL_OK, "load of the late file", cpu, va);
+        if (seen != 0 && seen != smp.late_generation) {
+            wrong("a page from before the cut", cpu, va, seen, smp.late_generation);
+        }
+    }
+}
+
+/* Cut it to nothing, see that it is gone, and fill it anew. */
+static void late_cut(unsigned cpu)
 {
     uint64_t seen = 0;
-    enum vl_status got;
+    struct vl_pfn pfn;
 
-    if (cpu != 0 || sim_random(random) % 8 != 0) {
-        got = sim_store(LATE_VA + sim_random(random) % FILE_PAGES * PAGE, 1);
-        if (got != VL_OK && got != VL_EBUSERROR) {
-            wrong("late", cpu, LATE_VA, (uint64_t)(int64_t)got, 0);
-        }
-        return;
-    }
+    late_look(cpu);
     expect(vl_object_truncate(smp.late, 0), VL_OK, "truncate", cpu, LATE_VA);
     for (unsigned page = 0; page < FILE_PAGES; page++) {
         expect(sim_load(LATE_VA + page * PAGE, &seen), VL_EBUSERROR, "load beyond the end", cpu,
                LATE_VA + page * PAGE);
     }
+    smp.late_generation++;
     expect(vl_object_extend(smp.late, RACE_PAGES * PAGE), VL_OK, "extend", cpu, LATE_VA);
+    for (unsigned page = 0; page < FILE_PAGES; page++) {
+        expect(vl_object_page_get(smp.late, page, VL_PAGE_CREATE, &pfn), VL_OK, "page_get", cpu,
+               page);
+        atomic_store((_Atomic uint64_t *)vl_frame_to_virt(pfn) + 1, smp.late_generation);
+        vl_object_page_put(pfn);
+    }
+}
+
+/* A file whose private copies must go when it is cut, whoever is about to make one. */
+static void late_use(unsigned cpu, uint64_t *random)
+{
+    enum vl_status got;
+
+    if (cpu == 0 && sim_random(random) % 16 == 0) {
+        late_cut(cpu);
+        return;
+    }
+    got = sim_store(LATE_VA + sim_random(random) % FILE_PAGES * PAGE, 1);
+    if (got != VL_OK && got != VL_EBUSERROR) {
+        wrong("late", cpu, LATE_VA, (uint64_t)(int64_t)got, 0);
+    }
 }
 
 /* All CPUs go on from here at once. */
@@ -352,7 +387,7 @@ static void race(unsigned cpu)
         vl_va va = FRESH_VA + page * PAGE;
 
         meet(page + 1);
-        expect(sim_add(va + 8 * (page % 2), 1), VL_OK, "race", cpu, va);
+        expect(sim_add(va + 16 + 8 * (page % 2), 1), VL_OK, "race", cpu, va);
     }
 }
 
@@ -365,13 +400,34 @@ static void races(void *arg, unsigned cpu)
     sim_space_switch(NULL);
 }
 
+/* CPU 0 cuts the late file again and again while the others make their copies of it. */
+static void cuts(void *arg, unsigned cpu)
+{
+    uint64_t random = smp.seed + smp.round + cpu;
+
+    (void)arg;
+    sim_space_switch(smp.space);
+    for (unsigned i = 0; cpu == 0 && i < CUTS; i++) {
+        late_cut(cpu);
+        /* The others find empty entries for a while. */
+        for (unsigned pause = 0; smp.cpus > 1 && pause < 200; pause++) {
+            vl_host_cpu_relax();
+        }
+    }
+    while (cpu != 0 && atomic_load(&smp.arrived) == 0) {
+        late_use(cpu, &random);
+    }
+    atomic_store(&smp.arrived, 1);
+    sim_space_switch(NULL);
+}
+
 static void check_race(struct vl_space *space, uint64_t want)
 {
     sim_space_switch(space);
     for (unsigned page = 0; page < RACE_PAGES; page++) {
         uint64_t seen = 0;
 
-        assert_int_equal(sim_load(FRESH_VA + page * PAGE + 8 * (page % 2), &seen), VL_OK);
+        assert_int_equal(sim_load(FRESH_VA + page * PAGE + 16 + 8 * (page % 2), &seen), VL_OK);
         assert_int_equal(seen, want);
     }
     sim_space_switch(NULL);
@@ -391,6 +447,8 @@ static void run_races(void)
     sim_run_on_cpus(smp.cpus, races, NULL);
     check_race(smp.space, 2 * smp.cpus);
     check_race(child, smp.cpus);
+    atomic_store(&smp.arrived, 0);
+    sim_run_on_cpus(smp.cpus, cuts, NULL);
     vl_space_validate(child);
     vl_space_put(child);
 }
@@ -512,7 +570,7 @@ static void run(unsigned cpus, uint64_t seed)
     memset(&smp, 0, sizeof(smp));
     smp.cpus = cpus;
     smp.ops = sim_ops(OPS);
-    smp.ops = smp.ops < 4 * OPS ? smp.ops : 4 * OPS;
+    smp.ops = smp.ops < OPS ? smp.ops : OPS;
     smp.seed = config.seed;
     assert_int_equal(vl_space_create(&smp.space), VL_OK);
     assert_int_equal(vl_object_create(NULL, NULL, &smp.file), VL_OK);
@@ -526,9 +584,11 @@ static void run(unsigned cpus, uint64_t seed)
     sim_irq_set(on_interrupt);
     for (smp.round = 0; smp.round < ROUNDS; smp.round++) {
         sim_irq_storm(200);
+        sim_hold_up(smp.round % 4 == 0 ? 0 : 16);
         run_races();
         sim_run_on_cpus(cpus, one_cpu, NULL);
         sim_irq_storm_end();
+        sim_hold_up(0);
         vl_space_validate(smp.space);
         sim_mmu_validate();
         check_sums();
