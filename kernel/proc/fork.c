@@ -175,6 +175,7 @@ static long child_inherit(struct process *child, const struct clone_request *req
     child->env_end = parent->env_end;
     child->stack_start = parent->stack_start;
     child->personality = parent->personality;
+    child->memory_policy = parent->memory_policy;
     child->dumpable = parent->dumpable;
     child->exe = parent->exe;
     if (child->exe != NULL) {

@@ -148,7 +148,7 @@ struct process {
     uint32_t is_subreaper;        /* (P) */
     uint32_t flags;               /* (S) PROCESS_* */
 
-    struct vl_space *space;  /* (C) but for exec; NULL from exit on */
+    struct vl_space *space; /* (C) but for exec; NULL from exit on */
     /* Read by its own threads without a lock, by others under (S). */
     struct files *files;     /* (S) to change; NULL from exit on */
     struct fs_context *fs;   /* (S) to change; NULL from exit on */
@@ -190,10 +190,11 @@ struct process {
 
     /* For /proc/PID: addresses of what exec laid on the stack. */
     vl_va arg_start, arg_end, env_start, env_end, stack_start;
-    char last_name[16]; /* of its last thread, when none is left */
+    char last_name[16];        /* of its last thread, when none is left */
     struct sem_undo *sem_undo; /* kernel/ipc's, under its lock; NULL until SEM_UNDO was used */
     uint32_t personality;
     uint32_t dumpable;
+    uint32_t memory_policy; /* MPOL_*, for get_mempolicy() */
     uint32_t no_new_privs;
     uint32_t membarrier;   /* registered for the private expedited one */
     struct task main_task; /* of the thread with tid == pid */

@@ -36,10 +36,12 @@
     CALL(202, futex) CALL(203, sched_setaffinity) CALL(204, sched_getaffinity) \
     CALL(218, set_tid_address) CALL(219, restart_syscall) CALL(227, clock_settime) \
     CALL(228, clock_gettime) CALL(229, clock_getres) CALL(230, clock_nanosleep) \
-    CALL(231, exit_group) CALL(234, tgkill) CALL(247, waitid) CALL(273, set_robust_list) \
-    CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) CALL(302, prlimit64) \
-    CALL(309, getcpu) CALL(318, getrandom) FULL(322, execveat) CALL(324, membarrier) \
-    CALL(325, mlock2) CALL(334, rseq) FULL(435, clone3)
+    CALL(231, exit_group) CALL(234, tgkill) CALL(237, mbind) CALL(238, set_mempolicy) \
+    CALL(239, get_mempolicy) CALL(247, waitid) CALL(256, migrate_pages) \
+    CALL(273, set_robust_list) CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) \
+    CALL(302, prlimit64) CALL(309, getcpu) CALL(310, process_vm_readv) \
+    CALL(311, process_vm_writev) CALL(318, getrandom) FULL(322, execveat) \
+    CALL(324, membarrier) CALL(325, mlock2) CALL(334, rseq) FULL(435, clone3)
 
 /* kernel/fs */
 #define SYSCALL_LIST_FS(CALL) \
