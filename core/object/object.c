@@ -272,18 +272,22 @@ unsigned vli_object_find(struct vl_object *object, uint64_t first, unsigned coun
                          struct vl_frame **out)
 {
     uint64_t limit;
+    unsigned inside;
     unsigned found = 0;
 
     vli_spin_lock(&object->pages_lock, VLI_RANK_PAGES);
     limit = vli_object_page_count(object);
-    vli_pages_find_run(&object->pages, first, count, out);
-    for (unsigned i = 0; i < count; i++) {
-        if (out[i] != NULL && first + i < limit) {
+    limit = limit > first ? limit - first : 0;
+    inside = limit < count ? (unsigned)limit : count;
+    vli_pages_find_run(&object->pages, first, inside, out);
+    for (unsigned i = 0; i < inside; i++) {
+        if (out[i] != NULL) {
             vli_frame_ref_get(out[i]);
             found++;
-        } else {
-            out[i] = NULL;
         }
+    }
+    for (unsigned i = inside; i < count; i++) {
+        out[i] = NULL;
     }
     vli_spin_unlock(&object->pages_lock, VLI_RANK_PAGES);
     return found;

@@ -63,7 +63,8 @@ struct vl_frame *vli_pages_find(const struct vli_pages *pages, uint64_t index)
 void vli_pages_find_run(const struct vli_pages *pages, uint64_t first, unsigned count,
                         struct vl_frame **out)
 {
-    struct vli_pages_node *leaf = NULL;
+    struct vli_pages_node *leaf;
+    unsigned stop;
 
     if (pages->height == 0) {
         for (unsigned i = 0; i < count; i++) {
@@ -71,11 +72,14 @@ void vli_pages_find_run(const struct vli_pages *pages, uint64_t first, unsigned 
         }
         return;
     }
-    for (unsigned i = 0; i < count; i++) {
-        if (i == 0 || slot_of(first + i, 1) == 0) {
-            leaf = leaf_of(pages, first + i);
+    for (unsigned i = 0; i < count; i = stop) {
+        unsigned slot = slot_of(first + i, 1);
+
+        leaf = leaf_of(pages, first + i);
+        stop = count - i > WAYS - slot ? i + WAYS - slot : count;
+        for (; i < stop; i++, slot++) {
+            out[i] = leaf != NULL ? leaf->slot[slot] : NULL;
         }
-        out[i] = leaf != NULL ? leaf->slot[slot_of(first + i, 1)] : NULL;
     }
 }
 

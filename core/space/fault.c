@@ -221,14 +221,16 @@ static void install_pages(struct fault *fault, vl_va va, struct vl_frame *const 
 }
 
 /* Which pages to map at once: those of the aligned window that lie in the area, hence in one leaf
- * table page. A write, and anonymous shared memory, which is mostly filled by its faults, want one.
+ * table page. A write, an area said to be read at random, and anonymous shared memory, which is
+ * mostly filled by its faults, want one.
  */
 static vl_va around(const struct fault *fault, unsigned *out_count)
 {
     vl_va start = (vl_va)vli_round_down(fault->va, AROUND_PAGES * VL_PAGE_SIZE);
     vl_va end = start + AROUND_PAGES * VL_PAGE_SIZE;
 
-    if (fault->access == VL_WRITE || fault->area->object->kind == VLI_OBJECT_SHARED) {
+    if (fault->access == VL_WRITE || (fault->area->attributes & VLI_AREA_RANDOM) != 0 ||
+        fault->area->object->kind == VLI_OBJECT_SHARED) {
         *out_count = 1;
         return fault->va;
     }

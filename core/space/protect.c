@@ -6,8 +6,8 @@
  * ends are split; these are the steps that may fail, and a failure joins again what was split. The
  * rest cannot fail.
  *
- * Entries. Rights that go are taken away at once and flushed; a private page gets the right to
- * write by a fault only, which sees whether it is shared. Without any right the entry keeps its
+ * Entries. Rights that go are taken away at once and flushed; a private page that somebody else may
+ * see gets the right to write by a fault only. Without any right the entry keeps its
  * frame but is not present (VLI_PTE_HELD): neither the user nor the kernel on his behalf reads it.
  */
 #include "core/space/area.h"
@@ -74,11 +74,22 @@ static enum vl_status split_at(struct protecting *change, vl_va at, struct vli_a
     return VL_OK;
 }
 
+/* Is the page of a private area this entry's alone, so that it may be written at once? The leaf
+ * page is locked. */
+static bool is_exclusive(uint64_t entry)
+{
+    struct vl_frame *frame = vli_frame_of(vli_pte_pfn(entry));
+
+    /* Acquire: pairs with the release of the last other user. */
+    return vli_frame_type(frame) == VLI_FRAME_ANON &&
+           atomic_load_explicit(&frame->refs, memory_order_acquire) == 1;
+}
+
 /* What the entry becomes in an area of these attributes. */
 static uint64_t new_entry(uint64_t entry, uint32_t attributes)
 {
-    bool write = (attributes & VL_WRITE) != 0 &&
-                 ((attributes & VLI_AREA_SHARED) != 0 || vli_pte_can_write(entry));
+    bool write = (attributes & VL_WRITE) != 0 && ((attributes & VLI_AREA_SHARED) != 0 ||
+                                                  vli_pte_can_write(entry) || is_exclusive(entry));
     uint64_t fresh = vli_pte_make(vli_pte_pfn(entry), write, (attributes & VL_EXEC) != 0);
 
     fresh |= entry & (VLI_PTE_ACCESSED | VLI_PTE_DIRTY);

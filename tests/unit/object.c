@@ -222,6 +222,12 @@ static void reads_map_what_lies_around(void **state)
     }
     assert_in_range(usage(space).faults, 2, 8);
     vl_space_validate(space);
+    /* Not where reads are said to be random. */
+    va = map_object(space, object, 0, 64 * PAGE, VL_READ | VL_EXEC, VL_MAP_PRIVATE);
+    assert_int_equal(vl_space_advise(space, va, 64 * PAGE, VL_ADVISE_RANDOM), VL_OK);
+    around = usage(space).file;
+    assert_int_equal(sim_load(va + 9 * PAGE, &value), VL_OK);
+    assert_int_equal(usage(space).file, around + 1);
     vl_object_put(object);
     space_off(space);
 }

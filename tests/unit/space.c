@@ -373,6 +373,7 @@ static void protection_changes_what_can_be_done(void **state)
                                .place = VL_MAP_FIXED,
                                .prot = VL_READ,
                                .prot_max = VL_READ};
+    uint64_t faults;
     vl_va va;
 
     (void)state;
@@ -393,6 +394,11 @@ static void protection_changes_what_can_be_done(void **state)
     assert_int_equal(sim_fetch(a + 2 * PAGE), VL_OK);
     assert_int_equal(sim_store(a + 2 * PAGE, 5), VL_OK);
     assert_int_equal(usage(space).anonymous, 8); /* written in place */
+    faults = usage(space).faults;
+    assert_int_equal(vl_space_protect(space, a, 8 * PAGE, VL_READ), VL_OK);
+    assert_int_equal(vl_space_protect(space, a, 8 * PAGE, VL_READ | VL_WRITE), VL_OK);
+    assert_int_equal(sim_store(a + 2 * PAGE, 5), VL_OK);
+    assert_int_equal(usage(space).faults, faults); /* nobody shares it: writable at once */
     assert_int_equal(vl_space_protect(space, a, 8 * PAGE, VL_READ | VL_WRITE), VL_OK);
     assert_int_equal(sim_fetch(a + 2 * PAGE), VL_EACCES);
     vl_space_validate(space);
