@@ -13,7 +13,7 @@
 #define VLI_TABLE_BITS    9u
 #define VLI_TABLE_ENTRIES 512u
 /* Root entries that belong to user addresses. */
-#define VLI_ROOT_USER     256u
+#define VLI_ROOT_USER 256u
 
 #define VLI_PTE_PRESENT  0x001ull
 #define VLI_PTE_WRITE    0x002ull
@@ -38,8 +38,7 @@ static inline uint64_t vli_pte_make(struct vl_pfn pfn, bool write, bool exec)
 /** vli_pte_table() - an entry that points to a lower table page. */
 static inline uint64_t vli_pte_table(struct vl_pfn pfn)
 {
-    return vl_pfn_to_pa(pfn).a | VLI_PTE_PRESENT | VLI_PTE_WRITE | VLI_PTE_USER |
-           VLI_PTE_ACCESSED;
+    return vl_pfn_to_pa(pfn).a | VLI_PTE_PRESENT | VLI_PTE_WRITE | VLI_PTE_USER | VLI_PTE_ACCESSED;
 }
 
 static inline bool vli_pte_is_present(uint64_t pte)
