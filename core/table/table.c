@@ -74,21 +74,29 @@ void vli_table_destroy(struct vli_table *table)
     table->root.a = 0;
 }
 
-/* The entry of @va at @level, or NULL when a table page on the way is missing. */
-static inline _Atomic uint64_t *walk(struct vli_table *table, vl_va va, unsigned level)
+/* The entry of @va in the table page that @link shows, of level @level. */
+static VLI_ALWAYS_INLINE uint64_t step(uint64_t link, vl_va va, unsigned level)
 {
-    uint64_t link = table->root.a;
+    _Atomic uint64_t *entry = &vli_table_entries(link)[vli_table_index(va, level)];
 
-    for (unsigned at = VLI_TABLE_LEVELS - 1; at > level; at--) {
-        _Atomic uint64_t *entry = &vli_table_entries(link)[vli_table_index(va, at)];
+    /* Acquire: pairs with the release in fill(): the page that it shows is zero. */
+    return atomic_load_explicit(entry, memory_order_acquire);
+}
 
-        /* Acquire: pairs with the release in fill(): the page that it shows is zero. */
-        link = atomic_load_explicit(entry, memory_order_acquire);
-        if (!vli_pte_is_present(link)) {
-            return NULL;
-        }
+/* The link to the leaf table page of @va, or 0. Straight-line, since every operation begins so. */
+static VLI_ALWAYS_INLINE uint64_t walk(const struct vli_table *table, vl_va va)
+{
+    uint64_t link = step(table->root.a, va, 3);
+
+    if (VLI_UNLIKELY(!vli_pte_is_present(link))) {
+        return 0;
     }
-    return &vli_table_entries(link)[vli_table_index(va, level)];
+    link = step(link, va, 2);
+    if (VLI_UNLIKELY(!vli_pte_is_present(link))) {
+        return 0;
+    }
+    link = step(link, va, 1);
+    return VLI_LIKELY(vli_pte_is_present(link)) ? link : 0;
 }
 
 /* Puts a new table page under @entry, which was empty, unless another CPU did. Returns the link
@@ -99,7 +107,7 @@ static uint64_t fill(struct vli_table *table, _Atomic uint64_t *entry, vl_how_t 
     uint64_t seen = 0, link;
 
     if (page == NULL) {
-        /* Acquire: as in walk(). Somebody else may have had more luck. */
+        /* Acquire: as in step(). Somebody else may have had more luck. */
         seen = atomic_load_explicit(entry, memory_order_acquire);
         return seen;
     }
@@ -116,14 +124,14 @@ static uint64_t fill(struct vli_table *table, _Atomic uint64_t *entry, vl_how_t 
 }
 
 /* The link to the leaf table page of @va, making what is missing; 0 without memory. */
-static inline uint64_t walk_alloc(struct vli_table *table, vl_va va, vl_how_t how)
+static VLI_NOINLINE uint64_t walk_alloc(struct vli_table *table, vl_va va, vl_how_t how)
 {
     uint64_t link = table->root.a;
 
     for (unsigned at = VLI_TABLE_LEVELS - 1; at > 0; at--) {
         _Atomic uint64_t *entry = &vli_table_entries(link)[vli_table_index(va, at)];
 
-        /* Acquire: as in walk(). */
+        /* Acquire: as in step(). */
         link = atomic_load_explicit(entry, memory_order_acquire);
         if (VLI_UNLIKELY(!vli_pte_is_present(link))) {
             link = fill(table, entry, how);
@@ -147,16 +155,10 @@ static inline void lock_leaf(uint64_t link, vl_va va, enum vli_rank rank,
 
 bool vli_table_lock(struct vli_table *table, vl_va va, struct vli_table_slot *out)
 {
-    _Atomic uint64_t *entry = walk(table, va, 1);
-    uint64_t link;
+    uint64_t link = walk(table, va);
 
     VL_ASSERT_SLOW(va < VLI_TABLE_USER_END);
-    if (entry == NULL) {
-        return false;
-    }
-    /* Acquire: as in walk(). */
-    link = atomic_load_explicit(entry, memory_order_acquire);
-    if (!vli_pte_is_present(link)) {
+    if (link == 0) {
         return false;
     }
     lock_leaf(link, va, VLI_RANK_TABLE, out);
@@ -169,9 +171,12 @@ enum vl_status vli_table_find_alloc(struct vli_table *table, vl_va va, vl_how_t 
     uint64_t link;
 
     VL_ASSERT(va < VLI_TABLE_USER_END);
-    link = walk_alloc(table, va, how);
+    link = walk(table, va);
     if (VLI_UNLIKELY(link == 0)) {
-        return VL_ENOMEM;
+        link = walk_alloc(table, va, how);
+        if (link == 0) {
+            return VL_ENOMEM;
+        }
     }
     out->page = vli_frame_of(vli_pte_pfn(link));
     out->entry = &vli_table_entries(link)[vli_table_index(va, 0)];
@@ -191,10 +196,10 @@ enum vl_status vli_table_lock_alloc(struct vli_table *table, vl_va va, vl_how_t 
 
 uint64_t vli_table_peek(struct vli_table *table, vl_va va)
 {
-    _Atomic uint64_t *entry = walk(table, va, 0);
+    uint64_t link = walk(table, va);
 
-    /* Acquire: pairs with the release in vli_entry_set(): the page's contents are there. */
-    return entry == NULL ? 0 : atomic_load_explicit(entry, memory_order_acquire);
+    /* step()'s acquire also pairs with the release in vli_entry_set(): the contents are there. */
+    return link == 0 ? 0 : step(link, va, 0);
 }
 
 /* From *@va on, the first entry in use of the table page @link of level @level, but none at or
@@ -206,7 +211,7 @@ static uint64_t next_link(uint64_t link, unsigned level, vl_va *va, vl_va end)
     _Atomic uint64_t *entry = &vli_table_entries(link)[index];
 
     for (; index < VLI_TABLE_ENTRIES && *va < end; index++, entry++) {
-        /* Acquire: as in walk(). */
+        /* Acquire: as in step(). */
         uint64_t below = atomic_load_explicit(entry, memory_order_acquire);
 
         if (vli_pte_is_present(below)) {
@@ -219,7 +224,7 @@ static uint64_t next_link(uint64_t link, unsigned level, vl_va *va, vl_va end)
 }
 
 /* The link to the first leaf table page at or after *@va and below @end; sets *@va. 0: none. */
-static uint64_t next_leaf(struct vli_table *table, vl_va *va, vl_va end)
+static VLI_NOINLINE uint64_t next_leaf_slow(struct vli_table *table, vl_va *va, vl_va end)
 {
     while (*va < end) {
         uint64_t link = table->root.a;
@@ -234,11 +239,22 @@ static uint64_t next_leaf(struct vli_table *table, vl_va *va, vl_va end)
     return 0;
 }
 
+static VLI_ALWAYS_INLINE uint64_t next_leaf(struct vli_table *table, vl_va *va, vl_va end)
+{
+    uint64_t link;
+
+    if (*va >= end) {
+        return 0;
+    }
+    VL_ASSERT(end <= VLI_TABLE_USER_END);
+    link = walk(table, *va);
+    return VLI_LIKELY(link != 0) ? link : next_leaf_slow(table, va, end);
+}
+
 bool vli_table_next(struct vli_table *table, vl_va *va, vl_va end, struct vli_table_slot *out)
 {
     uint64_t link = next_leaf(table, va, end);
 
-    VL_ASSERT(end <= VLI_TABLE_USER_END);
     if (link == 0) {
         return false;
     }
