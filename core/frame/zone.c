@@ -272,7 +272,7 @@ bool vli_zone_info(unsigned zone, struct vli_zone_info *out)
         .watermark_high = from->watermark_high,
         .work = from->work,
     };
-    out->work.inserts = from->work.gives - from->work.merges + from->work.splits;
+    out->work.inserts = from->work.gives + from->work.splits;
     out->work.removes = from->work.takes + from->work.merges;
     out->work.locked = (out->work.inserts + out->work.removes) * VLI_MARK_LOCKED;
     for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {

@@ -130,6 +130,17 @@ void sim_irq_run_pending(void)
     }
 }
 
+void sim_irq_here(void)
+{
+    sim_self.irq_pending = 1;
+    sim_irq_run_pending();
+}
+
+bool sim_irq_is_core_text(uintptr_t at)
+{
+    return at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text;
+}
+
 #if defined(VLI_TSAN)
 static bool is_core(const ucontext_t *context)
 {
@@ -139,9 +150,7 @@ static bool is_core(const ucontext_t *context)
 #else
 static bool is_core(const ucontext_t *context)
 {
-    uintptr_t at = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-
-    return at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text;
+    return sim_irq_is_core_text((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
 }
 #endif
 

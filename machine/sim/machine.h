@@ -20,6 +20,11 @@ extern struct sim_machine sim_machine;
 /** sim_irq_start() / sim_irq_stop() - signal handler in place, counters zero; and away. */
 void sim_irq_start(void);
 void sim_irq_stop(void);
+/** sim_irq_here() - an interrupt arrives at this moment: runs, or waits for the restore. The caller
+ * is a signal handler that interrupted the core. */
+void sim_irq_here(void);
+/** sim_irq_is_core_text() - is this the address of an instruction of the core? */
+bool sim_irq_is_core_text(uintptr_t at);
 /** sim_irq_poll() - run what vl_host_cpu_call() wants of this CPU, if anything. */
 void sim_irq_poll(void);
 /** sim_irq_cpu_on() - this thread is the CPU from now on and takes signals. */

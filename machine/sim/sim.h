@@ -70,6 +70,17 @@ void sim_irq_storm_end(void);
 /** sim_irq_count() - interrupts that ran since sim_start(). */
 uint64_t sim_irq_count(void);
 
+/** SIM_STEP_ALL - sim_step(): an interrupt after each instruction. */
+#define SIM_STEP_ALL UINT64_MAX
+/**
+ * sim_step() - run @fn(@arg) on this CPU one instruction of the core at a time, with an interrupt
+ * after the @at-th of them (from 1), after each (SIM_STEP_ALL), or after none (0).
+ * Where interrupts are off it waits until they are on, as ever. ThreadSanitizer does not let
+ * instructions be counted: there @fn just runs, and 0 is returned.
+ * Returns: how many instructions of the core @fn executed; @at when it came so far.
+ */
+uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at);
+
 /* ---- time ---- */
 /** sim_hold_up() - from now on a CPU is held up for some microseconds, once in @one_in times, where
  * it leaves a spin lock or reports an event: what others do meanwhile meets it half way. 0: never.
