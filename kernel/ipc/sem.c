@@ -254,7 +254,7 @@ static long call_run(struct sem_call *call, uint64_t deadline_ns) VL_NO_LOCK_CHE
         enum vl_status status;
 
         result = set->entry.is_removed ? -EIDRM : call_try(call);
-        if (result != -EAGAIN || (call->blocked->flags & IPC_NOWAIT) != 0) {
+        if (result != -EAGAIN || ((uint32_t)call->blocked->flags & IPC_NOWAIT) != 0) {
             break;
         }
         waiting = call->blocked->change == 0 ? &set->sem[call->blocked->number].zero_waiters
