@@ -71,7 +71,8 @@ VL_MUST_CHECK enum vl_status vli_rmap_area_split(struct vli_rmap_area *fresh,
 /** vli_rmap_area_can_merge() - would pages of both still be found after joining them? The caller
  * has compared objects and indices. */
 bool vli_rmap_area_can_merge(const struct vli_rmap_area *a, const struct vli_rmap_area *b);
-/** vli_rmap_area_merge() - @area takes over the range of its neighbour @gone, which is unlinked.
+/** vli_rmap_area_merge() - @area takes over the range of @gone, its upper neighbour, which is
+ * unlinked.
  * vli_rmap_area_can_merge() has agreed. Cannot fail. */
 void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone);
 /** vli_rmap_area_resize() - change start, end and first_index of an area. Cannot fail. */
@@ -137,9 +138,9 @@ void vli_rmap_memory(struct vli_rmap_memory *out);
 /** vli_rmap_area_validate() - the area's links are whole; panics. Quiescent. */
 void vli_rmap_area_validate(struct vli_rmap_area *area);
 
-/** vli_rmap_validate_entry() - panics unless a walk from @frame meets the entry of @area at @va,
+/** vli_rmap_validate() - panics unless a walk from @frame meets the entry of @area at @va,
  * and exactly as many entries as the frame counts mappings. Quiescent; no lock held. */
-void vli_rmap_validate_entry(struct vl_frame *frame, struct vli_rmap_object *object,
-                             const struct vli_rmap_area *area, vl_va va);
+void vli_rmap_validate(struct vl_frame *frame, struct vli_rmap_object *object,
+                       const struct vli_rmap_area *area, vl_va va);
 
 #endif

@@ -12,7 +12,6 @@
  *      empty      read      object              the object's page and its neighbours (fault-around)
  *      empty      write     object, shared      the object's page
  *      empty      write     object, private     a copy of the object's page
- *      read-only  write     shared              the right to write
  *      read-only  write     private, last user  the right to write (references == 1)
  *      read-only  write     private             a copy
  *
@@ -422,21 +421,6 @@ static VLI_NOINLINE enum vl_status copy_on_write(struct fault *fault)
     return copy_shared(fault, old, entry);
 }
 
-/* A write to a shared page that is mapped read-only. */
-static VLI_NOINLINE enum vl_status widen(struct fault *fault)
-{
-    uint64_t entry;
-
-    vli_table_relock(&fault->slot);
-    entry = vli_entry_load(&fault->slot);
-    if (vli_pte_is_present(entry) && !vli_pte_can_write(entry)) {
-        vli_entry_set(&fault->slot, fault->va,
-                      entry | VLI_PTE_WRITE | VLI_PTE_ACCESSED | VLI_PTE_DIRTY);
-    }
-    vli_table_unlock(&fault->slot);
-    return VL_OK;
-}
-
 /* ------------------------------------------------------------------------------- driving */
 
 /*
@@ -480,7 +464,9 @@ static enum vl_status fault_locked(struct fault *fault)
     if (fault->access != VL_WRITE || vli_pte_can_write(entry)) {
         return VL_OK; /* another thread was here first */
     }
-    return vli_area_is_shared(fault->area) ? widen(fault) : copy_on_write(fault);
+    /* Shared pages are mapped with all the rights of their area. */
+    VL_ASSERT(!vli_area_is_shared(fault->area));
+    return copy_on_write(fault);
 }
 
 /* The area at the fault's address, most often the one of the last fault. */

@@ -138,7 +138,7 @@ static void check_frame(const struct vli_area *area, vl_va va, struct vl_frame *
     }
     VL_ASSERT(atomic_load_explicit(&frame->refs, memory_order_relaxed) >=
               atomic_load_explicit(&frame->mappings, memory_order_relaxed));
-    vli_rmap_validate_entry(frame, object, &area->rmap, va);
+    vli_rmap_validate(frame, object, &area->rmap, va);
 }
 
 static void check_entry(const struct vli_area *area, vl_va va, uint64_t entry,

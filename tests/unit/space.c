@@ -91,6 +91,69 @@ static void fork_shares_until_a_write(void **state)
     space_off(space);
 }
 
+/* Frames in use by pages, whatever else is cached. */
+static uint64_t anonymous_of(struct vl_space *a, struct vl_space *b, struct vl_space *c)
+{
+    return usage(a).anonymous + usage(b).anonymous + usage(c).anonymous;
+}
+
+static void write_all(struct vl_space *space, vl_va va, unsigned pages, uint64_t base)
+{
+    sim_space_switch(space);
+    for (unsigned i = 0; i < pages; i++) {
+        assert_int_equal(sim_store(va + i * PAGE, base + i), VL_OK);
+    }
+}
+
+static void read_all(struct vl_space *space, vl_va va, unsigned pages, uint64_t base)
+{
+    uint64_t value;
+
+    sim_space_switch(space);
+    for (unsigned i = 0; i < pages; i++) {
+        assert_int_equal(sim_load(va + i * PAGE, &value), VL_OK);
+        assert_int_equal(value, base + i);
+    }
+}
+
+static void a_fork_of_a_fork_of_much_memory(void **state)
+{
+    enum { PAGES = (64 << 20) / 4096 };
+    struct vl_space *first;
+    struct vl_space *second;
+    struct vl_space *third;
+    uint64_t free_one;
+    uint64_t free_all;
+    vl_va va;
+
+    (void)state;
+    machine_on(320, 1);
+    assert_int_equal(vl_space_create(&first), VL_OK);
+    va = map_anon(first, 0, PAGES * PAGE, VL_READ | VL_WRITE);
+    write_all(first, va, PAGES, 1);
+    free_one = free_frames();
+    assert_int_equal(vl_space_fork(first, &second), VL_OK);
+    assert_int_equal(vl_space_fork(second, &third), VL_OK);
+    assert_in_range(free_one - free_frames(), 2 * PAGES / 512, 2 * PAGES / 512 + 40);
+    free_all = free_frames();
+    write_all(second, va, PAGES, 100000);
+    write_all(third, va, PAGES, 200000);
+    assert_in_range(free_all - free_frames(), 2 * PAGES, 2 * PAGES + 8);
+    write_all(first, va, PAGES, 300000); /* by now alone: in place */
+    assert_in_range(free_all - free_frames(), 2 * PAGES, 2 * PAGES + 8);
+    assert_int_equal(anonymous_of(first, second, third), 3 * PAGES);
+    read_all(first, va, PAGES, 300000);
+    read_all(second, va, PAGES, 100000);
+    read_all(third, va, PAGES, 200000);
+    sim_space_switch(NULL);
+    vl_space_put(second);
+    vl_space_validate(third);
+    vl_space_put(third);
+    assert_in_range(free_one, free_frames() - 8, free_frames() + 8);
+    vl_space_put(first);
+    machine_off();
+}
+
 /* -------------------------------------------------------------------------------- places */
 
 static enum vl_status try_map(struct vl_space *space, struct vl_map_request request, vl_va *out)
@@ -140,6 +203,79 @@ static void areas_come_to_lie_where_asked(void **state)
     assert_int_equal(map_anon(space, 0, PAGE, VL_EXEC), a + PAGE);
     assert_int_equal(vl_space_unmap(space, a, 2 * PAGE), VL_OK);
     assert_int_equal(map_anon(space, 0, 2 * PAGE, VL_EXEC), a);
+    space_off(space);
+}
+
+/* Places near the top: room for the stack is kept free as long as there is other room. */
+static void the_top_is_kept_for_the_stack(void **state)
+{
+    struct vl_space *space = space_on();
+    vl_va ceiling = map_anon(space, 0, PAGE, VL_READ) + PAGE;
+    struct vl_map_request r = {.len = 4 * PAGE,
+                               .hint = VL_USER_END - 4 * PAGE,
+                               .place = VL_MAP_FIXED,
+                               .prot = VL_READ | VL_WRITE,
+                               .grows_down = true};
+    vl_va va;
+    vl_va low;
+
+    (void)state;
+    assert_int_equal(VL_USER_END - ceiling, (128u << 20) + (1u << 20));
+    assert_int_equal(vl_space_map(space, &r, &va), VL_OK);
+    assert_int_equal(map_anon(space, 0, PAGE, VL_WRITE), ceiling - 2 * PAGE);
+    map_anon(space, ceiling - PAGE, 3 * PAGE, VL_EXEC); /* across the ceiling */
+    assert_int_equal(map_anon(space, 0, 2 * PAGE, VL_READ), ceiling - 4 * PAGE);
+    assert_int_equal(vl_space_unmap(space, ceiling - 2 * PAGE, PAGE), VL_OK);
+    assert_int_equal(map_anon(space, 0, PAGE, VL_WRITE), ceiling - 2 * PAGE);
+    /* A hole that only the ones above the ceiling have in front of them. */
+    map_anon(space, ceiling - (1ull << 30), PAGE, VL_EXEC);
+    low = map_anon(space, 0, 2ull << 30, 0);
+    assert_int_equal(low, ceiling - (3ull << 30));
+    /* Everything else taken: then the room at the top is used after all. */
+    map_anon(space, VL_USER_MIN, ceiling - VL_USER_MIN, 0);
+    va = map_anon(space, 0, PAGE, VL_READ);
+    assert_int_equal(va, VL_USER_END - 4 * PAGE - (1u << 20) - PAGE);
+    r = (struct vl_map_request){.len = 256u << 20, .prot = VL_READ};
+    assert_int_equal(vl_space_map(space, &r, &va), VL_ENOMEM);
+    vl_space_get(space);
+    vl_space_put(space);
+    space_off(space);
+}
+
+/* Halves of a child's area that had their first pages at different times join again. */
+static void a_childs_areas_merge(void **state)
+{
+    struct vl_space *space = space_on();
+    vl_va a = 0x10000000;
+    struct vl_space *child;
+
+    (void)state;
+    for (unsigned parent_ends = 0; parent_ends < 2; parent_ends++) {
+        map_anon(space, a, 8 * PAGE, VL_READ | VL_WRITE);
+        for (unsigned i = 0; i < 8; i++) {
+            assert_int_equal(sim_store(a + i * PAGE, i), VL_OK);
+        }
+        assert_int_equal(vl_space_fork(space, &child), VL_OK);
+        sim_space_switch(child);
+        if (parent_ends != 0) {
+            vl_space_put(space);
+        }
+        assert_int_equal(vl_space_protect(child, a + 4 * PAGE, 4 * PAGE, 7), VL_OK);
+        assert_int_equal(sim_store(a + 5 * PAGE, 50), VL_OK); /* the upper half only */
+        assert_int_equal(vl_space_protect(child, a + 4 * PAGE, 4 * PAGE, VL_READ | VL_WRITE),
+                         VL_OK);
+        assert_int_equal(usage(child).areas, 1);
+        vl_space_validate(child);
+        assert_int_equal(sim_store(a + PAGE, 10), VL_OK);
+        vl_space_validate(child);
+        if (parent_ends == 0) {
+            vl_space_validate(space);
+            sim_space_switch(space);
+            vl_space_put(child);
+        } else {
+            space = child;
+        }
+    }
     space_off(space);
 }
 
@@ -559,7 +695,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(anonymous_memory_reads_zero_and_keeps_writes),
         cmocka_unit_test(fork_shares_until_a_write),
+        cmocka_unit_test(a_fork_of_a_fork_of_much_memory),
         cmocka_unit_test(areas_come_to_lie_where_asked),
+        cmocka_unit_test(the_top_is_kept_for_the_stack),
+        cmocka_unit_test(a_childs_areas_merge),
         cmocka_unit_test(gaps_are_found_like_by_a_scan),
         cmocka_unit_test(impossible_requests_name_their_reason),
         cmocka_unit_test(unmapping_cuts_and_splits),

@@ -18,6 +18,8 @@
 #define PAGE VL_PAGE_SIZE
 #define BASE ((vl_va)0x10000000)
 #define RW   (VL_READ | VL_WRITE)
+/* Across two leaf table pages that nothing else uses, below everything. */
+#define REMAP_TO (BASE - 0x201000)
 
 /* What a scenario works on: prepared without failures. */
 struct scene {
@@ -158,6 +160,18 @@ static void check_unmap(struct scene *scene, enum vl_status status)
     scene_is_whole(scene, scene->space, 5, status == VL_OK ? 7 : 5);
 }
 
+/* An area that hangs on two anon_vmas: a child's, written. */
+static enum vl_status act_unmap_child(struct scene *scene)
+{
+    return vl_space_unmap(scene->child, BASE + 5 * PAGE, 2 * PAGE);
+}
+static void check_unmap_child(struct scene *scene, enum vl_status status)
+{
+    assert_int_equal(usage(scene->child).areas, status == VL_OK ? 4 : 3);
+    scene_is_whole(scene, scene->space, 0, 0);
+    scene_is_whole(scene, scene->child, 5, status == VL_OK ? 7 : 5);
+}
+
 static enum vl_status act_protect(struct scene *scene)
 {
     return vl_space_protect(scene->space, BASE + 5 * PAGE, 2 * PAGE, VL_READ);
@@ -216,10 +230,10 @@ static enum vl_status act_faults(struct scene *scene)
     static const struct {
         vl_va va;
         uint32_t access;
-    } faults[] = {{0x40000000, VL_WRITE},        {0x7f0000000000, VL_READ},
-                  {BASE + 67 * PAGE, VL_WRITE},  {BASE + 129 * PAGE, VL_READ},
-                  {BASE + 133 * PAGE, VL_WRITE}, {0x7f0000001000, VL_WRITE},
-                  {0x500000000000, VL_WRITE}};
+    } faults[] = {
+        {0x40000000, VL_WRITE},       {0x7f0000000000, VL_READ},     {BASE + 67 * PAGE, VL_WRITE},
+        {BASE + 129 * PAGE, VL_READ}, {BASE + 133 * PAGE, VL_WRITE}, {0x7f0000001000, VL_WRITE},
+        {0x500000000000, VL_WRITE},   {0x600000000000, VL_READ},     {0x600000001000, VL_WRITE}};
     enum vl_status status = VL_OK;
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]) && status == VL_OK; i++) {
@@ -237,14 +251,14 @@ static enum vl_status act_remap(struct scene *scene)
 {
     vl_va va;
 
-    return vl_space_remap(scene->space, BASE + 2 * PAGE, 4 * PAGE, 6 * PAGE, 3, 0x601ff000, &va);
+    return vl_space_remap(scene->space, BASE + 2 * PAGE, 4 * PAGE, 6 * PAGE, 3, REMAP_TO, &va);
 }
 static void check_remap(struct scene *scene, enum vl_status status)
 {
     scene_is_whole(scene, scene->space, 2, status == VL_OK ? 6 : 2);
     assert_int_equal(usage(scene->space).areas, status == VL_OK ? 5 : 3);
     if (status == VL_OK) {
-        assert_int_equal(word(scene->space, 0x60200000), 103);
+        assert_int_equal(word(scene->space, REMAP_TO + PAGE), 103);
     }
 }
 
@@ -314,6 +328,7 @@ static const struct scenario scenarios[] = {
     {"map", act_map, check_map},
     {"map over", act_map_over, check_map_over},
     {"unmap", act_unmap, check_unmap},
+    {"unmap in a child", act_unmap_child, check_unmap_child},
     {"protect", act_protect, check_protect},
     {"advise", act_advise, check_protect},
     {"fork", act_fork, check_fork},
@@ -325,6 +340,22 @@ static const struct scenario scenarios[] = {
     {"brk", act_brk, check_brk},
     {"pages", act_pages, check_whole},
 };
+
+/* Two holes of the object that need nodes of its tree. */
+static void map_far_page(struct scene *scene)
+{
+    struct vl_map_request r = {.len = 2 * PAGE,
+                               .hint = 0x600000000000,
+                               .place = VL_MAP_FIXED,
+                               .object = scene->object,
+                               .offset = 1ull << 40,
+                               .prot = RW,
+                               .kind = VL_MAP_SHARED};
+    vl_va va;
+
+    assert_int_equal(vl_object_extend(scene->object, 1ull << 41), VL_OK);
+    assert_int_equal(vl_space_map(scene->space, &r, &va), VL_OK);
+}
 
 /* One run; @k: which allocation fails, alone or with all later ones. Returns whether one did. */
 static bool run(const struct scenario *scenario, uint64_t k, bool all_later)
@@ -339,6 +370,11 @@ static bool run(const struct scenario *scenario, uint64_t k, bool all_later)
         map_anon(scene.space, 0x40000000, PAGE, RW);
         map_anon(scene.space, 0x7f0000000000, 2 * PAGE, RW);
         map_anon(scene.space, 0x500000000000, PAGE, RW);
+        map_far_page(&scene);
+    }
+    if (scenario->act == act_unmap_child) {
+        assert_int_equal(vl_space_fork(scene.space, &scene.child), VL_OK);
+        set_word(scene.child, BASE, 100);
     }
     vl_drain_all(); /* so that each request goes where it can fail */
     failed = sim_fail_count();

@@ -526,11 +526,10 @@ static void chains_swap(struct vli_rmap_area *area, struct vli_rmap_area *gone)
 void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone)
 {
     struct vli_rmap_area *locked = vli_list_is_empty(&area->chains) ? gone : area;
-    bool is_below = area->end == gone->start;
     struct vli_anon_vma *anon;
     struct vli_list list;
 
-    VL_ASSERT(is_below || gone->end == area->start);
+    VL_ASSERT(area->end == gone->start);
     VL_ASSERT(area->object == gone->object);
     vli_list_init(&list);
     links_lock(locked);
@@ -546,11 +545,7 @@ void vli_rmap_area_merge(struct vli_rmap_area *area, struct vli_rmap_area *gone)
         atomic_store_explicit(&gone->anon, NULL, memory_order_relaxed);
     }
     chains_take(gone, &list);
-    if (is_below) {
-        area_set_range(area, area->start, gone->end, area->first_index);
-    } else {
-        area_set_range(area, gone->start, area->end, gone->first_index);
-    }
+    area_set_range(area, area->start, gone->end, area->first_index);
     /* Whatever was locked, its chains are area's now; the object is both's. */
     links_unlock(area);
     gone->object = NULL;

@@ -145,8 +145,8 @@ static bool note_entry(void *ctx, struct vl_frame *frame, struct vli_rmap_area *
     return true;
 }
 
-void vli_rmap_validate_entry(struct vl_frame *frame, struct vli_rmap_object *object,
-                             const struct vli_rmap_area *area, vl_va va)
+void vli_rmap_validate(struct vl_frame *frame, struct vli_rmap_object *object,
+                       const struct vli_rmap_area *area, vl_va va)
 {
     struct entry_search search = {.area = area, .va = va};
 
