@@ -14,7 +14,7 @@ enum vli_rank {
     /* Sleeping locks, outermost first. */
     VLI_RANK_SPACE = 1,   /* space: its areas */
     VLI_RANK_SPACE_CHILD, /* the child's space lock, taken inside the parent's at fork */
-    VLI_RANK_OBJECT,      /* object: size and truncation against faults */
+    VLI_RANK_OBJECT,      /* object: truncations against each other */
     VLI_RANK_RMAP,        /* rmap: an object's areas */
     VLI_RANK_RMAP_ANON,   /* rmap: a family of anon_vmas */
     VLI_RANK_CACHES,      /* slab: the list of caches */

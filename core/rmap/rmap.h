@@ -99,10 +99,12 @@ void vli_rmap_move_end(struct vli_rmap_area *area);
  *     the last sharer writes: the page becomes this area's alone.
  * void vli_rmap_dup(frame, area, va, slot)
  *     one more entry maps @frame (fork, an object's page).
+ * void vli_rmap_moved(frame, area, va, slot)
+ *     an entry that was taken from another place of the space, with its mapping, stands here now.
  * uint32_t vli_rmap_unmap(frame, area, va, slot)
  *     one entry less. Returns the mappings left.
  *
- * The last four under the leaf page's lock.
+ * The last five under the leaf page's lock.
  */
 #include "rmap_inline.h"
 

@@ -181,8 +181,9 @@ static size_t lift(struct remapping *remap, struct vli_gather *gather, vl_va va,
     return count;
 }
 
-/* Puts lifted entries down from @va on. */
-static void put_down(struct remapping *remap, vl_va va, const uint64_t *values, size_t count)
+/* Puts lifted entries down from @va on, in @to. */
+static void put_down(struct remapping *remap, struct vli_area *to, vl_va va, const uint64_t *values,
+                     size_t count)
 {
     struct vli_table_slot slot;
     enum vl_status status;
@@ -192,6 +193,7 @@ static void put_down(struct remapping *remap, vl_va va, const uint64_t *values, 
             status = vli_table_lock_alloc(&remap->space->table, va, VL_ATOMIC, &slot);
             VL_ASSERT(status == VL_OK); /* the table page is there: tables_make() */
             vli_entry_set(&slot, va, values[i]);
+            vli_rmap_moved(vli_frame_of(vli_pte_pfn(values[i])), &to->rmap, va, &slot);
             vli_table_unlock(&slot);
         }
     }
@@ -211,7 +213,7 @@ static void entries_move(struct remapping *remap, struct vli_area *to)
     while (vli_table_next(&remap->space->table, &va, remap->old_va + remap->kept_len, &slot)) {
         count = lift(remap, &gather, va, &slot, values);
         vli_table_unlock(&slot);
-        put_down(remap, remap->new_va + (va - remap->old_va), values, count);
+        put_down(remap, to, remap->new_va + (va - remap->old_va), values, count);
         va += count << VL_PAGE_SHIFT;
     }
     vli_rmap_move_end(&remap->area->rmap);

@@ -73,6 +73,17 @@ static inline void vli_rmap_dup(struct vl_frame *frame, struct vli_rmap_area *ar
     atomic_fetch_add_explicit(&frame->mappings, 1, memory_order_relaxed);
 }
 
+/** vli_rmap_moved() - both areas hang on the same anon_vmas and the index is the same: nothing to
+ * do. */
+static inline void vli_rmap_moved(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va,
+                                  struct vli_table_slot *slot)
+{
+    (void)frame;
+    (void)area;
+    (void)va;
+    (void)slot;
+}
+
 /** vli_rmap_unmap() - one entry less. Returns the mappings left. */
 static inline uint32_t vli_rmap_unmap(struct vl_frame *frame, struct vli_rmap_area *area, vl_va va,
                                       struct vli_table_slot *slot)
