@@ -571,6 +571,7 @@ static void run(unsigned cpus, uint64_t seed)
     smp.cpus = cpus;
     smp.ops = sim_ops(OPS);
     smp.ops = smp.ops < OPS ? smp.ops : OPS;
+    smp.ops /= getenv("VL_TEST_QUICK") != NULL ? 4 : 1;
     smp.seed = config.seed;
     assert_int_equal(vl_space_create(&smp.space), VL_OK);
     assert_int_equal(vl_object_create(NULL, NULL, &smp.file), VL_OK);
