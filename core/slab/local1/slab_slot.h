@@ -53,13 +53,15 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
 {
     size_t offset = index * sizeof(struct vli_slab_slot);
     const struct vli_slab_slot *slot;
+    struct vli_percpu *cpu;
     uintptr_t base;
     uintptr_t old;
     uintptr_t unit;
     uintptr_t fresh;
 
     vl_host_preempt_off();
-    slot = &vli_this_cpu()->slab.slot[index];
+    cpu = vli_this_cpu();
+    slot = &cpu->slab.slot[index];
     old = atomic_load_explicit(&slot->list, memory_order_relaxed);
     atomic_signal_fence(memory_order_acquire); /* the word first */
     base = vli_slot_base(slot);
@@ -67,8 +69,7 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
     if (VLI_LIKELY(unit != 0)) {
         fresh = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed);
         fresh = (uint32_t)vli_slot_offset_of(fresh, base) | ((old >> 32) + 1u) << 32;
-        if (VLI_UNLIKELY(
-                !vli_percpu_cas8_local(vli_this_cpu(), VLI_SLOT_LIST, offset, old, fresh))) {
+        if (VLI_UNLIKELY(!vli_percpu_cas8_local(cpu, VLI_SLOT_LIST, offset, old, fresh))) {
             unit = 0;
         }
     }
@@ -80,19 +81,21 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
 {
     size_t offset = index * sizeof(struct vli_slab_slot);
     const struct vli_slab_slot *slot;
+    struct vli_percpu *cpu;
     uintptr_t base;
     uintptr_t old;
     bool done = false;
 
     vl_host_preempt_off();
-    slot = &vli_this_cpu()->slab.slot[index];
+    cpu = vli_this_cpu();
+    slot = &cpu->slab.slot[index];
     old = atomic_load_explicit(&slot->list, memory_order_relaxed);
     atomic_signal_fence(memory_order_acquire); /* the word first */
     base = vli_slot_base(slot);
     if (VLI_LIKELY(unit - base < vli_slot_bytes(slot))) {
         atomic_store_explicit(vli_unit_link(unit), vli_slot_unit_of(old, base),
                               memory_order_relaxed);
-        done = vli_percpu_cas8_local(vli_this_cpu(), VLI_SLOT_LIST, offset, old,
+        done = vli_percpu_cas8_local(cpu, VLI_SLOT_LIST, offset, old,
                                      vli_slot_offset_of(unit, base) | ((old >> 32) + 1u) << 32);
     }
     vl_host_preempt_on();
