@@ -238,8 +238,11 @@ static inline void load_user_state(struct cpu *cpu, struct thread *next)
         vl_space_switch(next->space);
         cpu->space = next->space;
     }
-    if (cpu->user_thread != next) {
+    /* The pointer alone does not tell: the thread may have been elsewhere meanwhile and changed its
+     * bases there, or be a new one in the place of one that ended on another CPU. */
+    if (cpu->user_thread != next || next->base_cpu != cpu->id) {
         cpu->user_thread = next;
+        next->base_cpu = cpu->id;
         msr_write(MSR_FS_BASE, next->fs_base);
         msr_write(MSR_KERNEL_GS_BASE, next->gs_base);
     }

@@ -44,6 +44,7 @@ void threads_boot(struct cpu *cpu)
     strlcpy(boot_thread.name, "idle", sizeof(boot_thread.name));
     boot_thread.stack_top = (uintptr_t)boot_stack_top;
     boot_thread.fpu_cpu = UINT32_MAX;
+    boot_thread.base_cpu = UINT32_MAX;
     atomic_init(&boot_thread.state, THREAD_RUNNING);
     cpu->current = &boot_thread;
     cpu->kernel_stack = boot_thread.stack_top;
@@ -74,6 +75,7 @@ struct thread *thread_alloc(const char *name)
         return NULL;
     }
     thread->fpu_cpu = UINT32_MAX;
+    thread->base_cpu = UINT32_MAX;
     atomic_init(&thread->state, THREAD_NEW);
     atomic_init(&thread->references, 2);
     vli_list_init(&thread->run_link);
@@ -224,8 +226,9 @@ void thread_use_space(struct vl_space *space)
         vl_space_switch(space);
         cpu->space = space;
     }
-    if (space != NULL && cpu->user_thread != thread) {
+    if (space != NULL && (cpu->user_thread != thread || thread->base_cpu != cpu->id)) {
         cpu->user_thread = thread;
+        thread->base_cpu = cpu->id;
         msr_write(MSR_FS_BASE, thread->fs_base);
         msr_write(MSR_KERNEL_GS_BASE, thread->gs_base);
     }

@@ -49,6 +49,7 @@ struct thread {
     uint64_t fs_base;       /* user's; change by thread_set_fs_base() */
     uint64_t gs_base;
     uint32_t fpu_cpu;  /* CPU whose registers hold this state last, or UINT32_MAX */
+    uint32_t base_cpu; /* CPU that loaded fs_base and gs_base last, or UINT32_MAX */
     uint32_t cpu;      /* run queue that it belongs to */
     uint32_t on_queue; /* runs or is queued there */
     int32_t nice;
