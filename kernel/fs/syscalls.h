@@ -115,6 +115,9 @@ SYSCALL_DECLARE(epoll_wait);
 SYSCALL_DECLARE(epoll_pwait);
 SYSCALL_DECLARE(eventfd);
 SYSCALL_DECLARE(eventfd2);
+SYSCALL_DECLARE(timerfd_create);
+SYSCALL_DECLARE(timerfd_settime);
+SYSCALL_DECLARE(timerfd_gettime);
 SYSCALL_DECLARE(socket);
 SYSCALL_DECLARE(socketpair);
 

@@ -6,6 +6,7 @@
  * nothing can fail.
  */
 #include "kernel/proc/exec.h"
+#include "kernel/proc/posix_timer.h"
 
 #define SCRIPT_LINE_BYTES 256u
 #define SCRIPT_DEPTH_MAX  5
@@ -278,6 +279,7 @@ static void exec_commit(struct exec *exec)
     if (task != &process->main_task) {
         task = main_task_take_over(process, task);
     }
+    posix_timers_end(process);
     cred_exec(process, exec->file);
     process->exit_signal = SIGCHLD;
     exec_switch(exec, process, task);

@@ -9,6 +9,7 @@
  */
 #include "kernel/ipc/ipc.h"
 #include "kernel/proc/internal.h"
+#include "kernel/proc/posix_timer.h"
 
 static void vfork_done(struct task *task)
 {
@@ -253,6 +254,7 @@ static void process_resources_put(struct process *process)
     unsigned long flags;
 
     itimers_cancel(process);
+    posix_timers_end(process);
     flags = signal_lock(process);
     space = process->space;
     files = process->files;

@@ -100,6 +100,7 @@ struct signal_pending {
 
 struct signal_actions; /* signal.c */
 struct sem_undo;       /* kernel/ipc */
+struct posix_timer;
 
 /* What kernel/proc keeps for each thread: thread.proc_private. */
 struct task {
@@ -190,7 +191,8 @@ struct process {
 
     /* For /proc/PID: addresses of what exec laid on the stack. */
     vl_va arg_start, arg_end, env_start, env_end, stack_start;
-    char last_name[16];        /* of its last thread, when none is left */
+    char last_name[16];               /* of its last thread, when none is left */
+    struct posix_timer *posix_timers; /* (S) timer_create()'s, by number */
     struct sem_undo *sem_undo; /* kernel/ipc's, under its lock; NULL until SEM_UNDO was used */
     uint32_t personality;
     uint32_t dumpable;

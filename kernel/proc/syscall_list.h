@@ -34,14 +34,16 @@
     CALL(164, settimeofday) CALL(169, reboot) CALL(170, sethostname) \
     CALL(171, setdomainname) CALL(186, gettid) CALL(200, tkill) CALL(201, time) \
     CALL(202, futex) CALL(203, sched_setaffinity) CALL(204, sched_getaffinity) \
-    CALL(218, set_tid_address) CALL(219, restart_syscall) CALL(227, clock_settime) \
-    CALL(228, clock_gettime) CALL(229, clock_getres) CALL(230, clock_nanosleep) \
-    CALL(231, exit_group) CALL(234, tgkill) CALL(237, mbind) CALL(238, set_mempolicy) \
-    CALL(239, get_mempolicy) CALL(247, waitid) CALL(256, migrate_pages) \
-    CALL(273, set_robust_list) CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) \
-    CALL(302, prlimit64) CALL(309, getcpu) CALL(310, process_vm_readv) \
-    CALL(311, process_vm_writev) CALL(318, getrandom) FULL(322, execveat) \
-    CALL(324, membarrier) CALL(325, mlock2) CALL(334, rseq) FULL(435, clone3)
+    CALL(218, set_tid_address) CALL(219, restart_syscall) CALL(222, timer_create) \
+    CALL(223, timer_settime) CALL(224, timer_gettime) CALL(225, timer_getoverrun) \
+    CALL(226, timer_delete) CALL(227, clock_settime) CALL(228, clock_gettime) \
+    CALL(229, clock_getres) CALL(230, clock_nanosleep) CALL(231, exit_group) \
+    CALL(234, tgkill) CALL(237, mbind) CALL(238, set_mempolicy) CALL(239, get_mempolicy) \
+    CALL(247, waitid) CALL(256, migrate_pages) CALL(273, set_robust_list) \
+    CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) CALL(302, prlimit64) \
+    CALL(309, getcpu) CALL(310, process_vm_readv) CALL(311, process_vm_writev) \
+    CALL(318, getrandom) FULL(322, execveat) CALL(324, membarrier) CALL(325, mlock2) \
+    CALL(334, rseq) FULL(435, clone3)
 
 /* kernel/fs */
 #define SYSCALL_LIST_FS(CALL) \
@@ -62,7 +64,8 @@
     CALL(262, newfstatat) CALL(263, unlinkat) CALL(264, renameat) CALL(265, linkat) \
     CALL(266, symlinkat) CALL(267, readlinkat) CALL(268, fchmodat) CALL(269, faccessat) \
     CALL(270, pselect6) CALL(271, ppoll) CALL(277, sync_file_range) CALL(280, utimensat) \
-    CALL(281, epoll_pwait) CALL(284, eventfd) CALL(285, fallocate) CALL(290, eventfd2) \
+    CALL(281, epoll_pwait) CALL(283, timerfd_create) CALL(284, eventfd) CALL(285, fallocate) \
+    CALL(286, timerfd_settime) CALL(287, timerfd_gettime) CALL(290, eventfd2) \
     CALL(291, epoll_create1) CALL(292, dup3) CALL(293, pipe2) CALL(295, preadv) \
     CALL(296, pwritev) CALL(306, syncfs) CALL(316, renameat2) CALL(319, memfd_create) \
     CALL(326, copy_file_range) CALL(327, preadv2) CALL(328, pwritev2) CALL(332, statx) \
