@@ -265,7 +265,7 @@ bool drive_step_remap(struct drive *drive)
         return false;
     }
     if (got == VL_ENOMEM && flags == 0 && new_count > count &&
-        (number + new_count > END_PAGE || drive_is_near_stack(model, number + new_count))) {
+        (number + new_count > END_PAGE || drive_is_near_stack(model, number + new_count - 1))) {
         return false;
     }
     drive_expect(got, VL_OK, "remap", number * PAGE);

@@ -7,9 +7,9 @@
  * split and merge the same areas and fill the same table pages. A second range belongs to all: they
  * add to its words in single steps, one or another makes it read-only for a moment or forks, and no
  * step may be lost nor seen by a child that was forked before it. A file is truncated under those
- * who read it. In most rounds CPUs are held
- * up at odd places, so that the others overtake them. Between rounds nobody runs and everything is
- * validated.
+ * who read it. In the second half each CPU runs a process of its own, forked from the first, and
+ * its children take its place. In most rounds CPUs are held up at odd places, so that the others
+ * overtake them. Between rounds nobody runs and everything is validated.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -53,6 +53,9 @@ static struct {
     uint64_t ops;
     uint64_t seed;
     struct vl_space *space;
+    bool is_split;                 /* each CPU has a process of its own, forked from that one */
+    struct vl_space *of[CPUS_MAX]; /* its space, then */
+    uint64_t base_private[COMMON], base_shared[COMMON]; /* what was added before they split */
     struct vl_object *file;
     struct vl_object *late; /* only CPU 0 changes its size */
     struct own_page own[CPUS_MAX][OWN];
@@ -72,6 +75,12 @@ static vl_va own_va(unsigned cpu, unsigned page)
     return OWN_START + ((uint64_t)block * BLOCK + page % BLOCK) * PAGE;
 }
 
+/* The space that a CPU's program runs in. */
+static struct vl_space *mine(unsigned cpu)
+{
+    return smp.is_split ? smp.of[cpu] : smp.space;
+}
+
 static _Noreturn void wrong(const char *what, unsigned cpu, vl_va va, uint64_t got, uint64_t want)
 {
     fprintf(stderr, "# CPU %u: %s at %llx: %lld, not %lld\n", cpu, what, (unsigned long long)va,
@@ -88,8 +97,8 @@ static void expect(enum vl_status got, enum vl_status want, const char *what, un
     }
 }
 
-static void map(vl_va va, uint64_t pages, uint32_t prot, enum vl_map_kind kind,
-                struct vl_object *object)
+static void map(struct vl_space *space, vl_va va, uint64_t pages, uint32_t prot,
+                enum vl_map_kind kind, struct vl_object *object)
 {
     const struct vl_map_request request = {.object = object,
                                            .hint = va,
@@ -99,7 +108,7 @@ static void map(vl_va va, uint64_t pages, uint32_t prot, enum vl_map_kind kind,
                                            .place = VL_MAP_FIXED};
     vl_va out = 0;
 
-    expect(vl_space_map(smp.space, &request, &out), VL_OK, "map", vl_host_cpu_id(), va);
+    expect(vl_space_map(space, &request, &out), VL_OK, "map", vl_host_cpu_id(), va);
 }
 
 /* ------------------------------------------------------------------------------- own pages */
@@ -119,7 +128,7 @@ static void own_map(unsigned cpu, uint64_t *random)
     unsigned count, first = own_run(random, &count);
     uint32_t prot = sim_random(random) % 4 == 0 ? VL_READ : VL_READ | VL_WRITE;
 
-    map(own_va(cpu, first), count, prot, VL_MAP_PRIVATE, NULL);
+    map(mine(cpu), own_va(cpu, first), count, prot, VL_MAP_PRIVATE, NULL);
     for (unsigned i = first; i < first + count; i++) {
         smp.own[cpu][i] = (struct own_page){true, prot, 0};
     }
@@ -130,7 +139,7 @@ static void own_unmap(unsigned cpu, uint64_t *random)
     unsigned count, first = own_run(random, &count);
     vl_va va = own_va(cpu, first);
 
-    expect(vl_space_unmap(smp.space, va, count * PAGE), VL_OK, "unmap", cpu, va);
+    expect(vl_space_unmap(mine(cpu), va, count * PAGE), VL_OK, "unmap", cpu, va);
     memset(&smp.own[cpu][first], 0, count * sizeof(smp.own[cpu][0]));
 }
 
@@ -144,7 +153,7 @@ static void own_protect(unsigned cpu, uint64_t *random)
     while (done < count && smp.own[cpu][first + done].is_mapped) {
         smp.own[cpu][first + done++].prot = prot;
     }
-    expect(vl_space_protect(smp.space, va, count * PAGE, prot), done == count ? VL_OK : VL_ENOMEM,
+    expect(vl_space_protect(mine(cpu), va, count * PAGE, prot), done == count ? VL_OK : VL_ENOMEM,
            "protect", cpu, va);
 }
 
@@ -158,7 +167,7 @@ static void own_drop(unsigned cpu, uint64_t *random)
         smp.own[cpu][i].word = 0;
         want = smp.own[cpu][i].is_mapped ? want : VL_ENOMEM;
     }
-    expect(vl_space_advise(smp.space, va, count * PAGE, VL_ADVISE_DONTNEED), want, "advise", cpu,
+    expect(vl_space_advise(mine(cpu), va, count * PAGE, VL_ADVISE_DONTNEED), want, "advise", cpu,
            va);
 }
 
@@ -171,7 +180,7 @@ static void own_move(unsigned cpu, uint64_t *random)
     if (from == to || !smp.own[cpu][from].is_mapped) {
         return;
     }
-    expect(vl_space_remap(smp.space, own_va(cpu, from), PAGE, PAGE, 3, own_va(cpu, to), &out),
+    expect(vl_space_remap(mine(cpu), own_va(cpu, from), PAGE, PAGE, 3, own_va(cpu, to), &out),
            VL_OK, "remap", cpu, own_va(cpu, from));
     smp.own[cpu][to] = smp.own[cpu][from];
     smp.own[cpu][from].is_mapped = false;
@@ -233,8 +242,8 @@ static void common_protect(unsigned cpu, uint64_t *random)
     vl_va va = (sim_random(random) % 2 == 0 ? SHARED_VA : PRIVATE_VA) +
                sim_random(random) % (COMMON / 2) * PAGE;
 
-    expect(vl_space_protect(smp.space, va, COMMON / 2 * PAGE, VL_READ), VL_OK, "protect", cpu, va);
-    expect(vl_space_protect(smp.space, va, COMMON / 2 * PAGE, VL_READ | VL_WRITE), VL_OK, "protect",
+    expect(vl_space_protect(mine(cpu), va, COMMON / 2 * PAGE, VL_READ), VL_OK, "protect", cpu, va);
+    expect(vl_space_protect(mine(cpu), va, COMMON / 2 * PAGE, VL_READ | VL_WRITE), VL_OK, "protect",
            cpu, va);
 }
 
@@ -255,14 +264,16 @@ static void child_look(unsigned cpu, uint64_t *seen)
 static void common_fork(unsigned cpu, uint64_t *random)
 {
     uint64_t seen[COMMON], again[COMMON];
-    struct vl_space *child = NULL;
+    struct vl_space *parent = mine(cpu), *child = NULL;
+    bool takes_over = smp.is_split && sim_random(random) % 2 == 0;
 
-    expect(vl_space_fork(smp.space, &child), VL_OK, "fork", cpu, 0);
+    expect(vl_space_fork(parent, &child), VL_OK, "fork", cpu, 0);
     smp.forks[cpu]++;
     sim_space_switch(child);
     child_look(cpu, seen);
     for (unsigned page = 0; page < COMMON; page++) {
-        if (sim_random(random) % 2 == 0 && sim_add(PRIVATE_VA + page * PAGE, 1000000) == VL_OK) {
+        if (!takes_over && sim_random(random) % 2 == 0 &&
+            sim_add(PRIVATE_VA + page * PAGE, 1000000) == VL_OK) {
             seen[page] += 1000000;
         }
     }
@@ -275,11 +286,14 @@ static void common_fork(unsigned cpu, uint64_t *random)
             wrong("a child's word changed", cpu, PRIVATE_VA + page * PAGE, again[page], seen[page]);
         }
     }
-    if (sim_random(random) % 2 == 0) {
+    if (takes_over) {
+        smp.of[cpu] = child;
+        vl_space_put(parent);
+    } else if (sim_random(random) % 2 == 0) {
         vl_space_put(child);
-        sim_space_switch(smp.space);
+        sim_space_switch(parent);
     } else {
-        sim_space_switch(smp.space);
+        sim_space_switch(parent);
         vl_space_put(child);
     }
 }
@@ -287,10 +301,10 @@ static void common_fork(unsigned cpu, uint64_t *random)
 /* Another CPU's page: whatever is there, nothing breaks. */
 static void look_elsewhere(unsigned cpu, uint64_t *random)
 {
-    unsigned other = (unsigned)(sim_random(random) % smp.cpus);
+    unsigned other = smp.is_split ? cpu : (unsigned)(sim_random(random) % smp.cpus);
     vl_va va = own_va(other, (unsigned)(sim_random(random) % OWN));
     struct vl_pfn pfn;
-    enum vl_status got = vl_space_frame_get(smp.space, va, VL_READ, &pfn);
+    enum vl_status got = vl_space_frame_get(mine(cpu), va, VL_READ, &pfn);
 
     if (got == VL_OK) {
         vl_frame_ref_put(pfn);
@@ -437,7 +451,7 @@ static void run_races(void)
 {
     struct vl_space *child = NULL;
 
-    map(FRESH_VA, RACE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE,
+    map(smp.space, FRESH_VA, RACE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE,
         smp.round % 2 == 0 ? NULL : smp.late);
     atomic_store(&smp.arrived, 0);
     sim_run_on_cpus(smp.cpus, races, NULL);
@@ -493,7 +507,7 @@ static void one_cpu(void *arg, unsigned cpu)
     uint64_t random = smp.seed + 1000 * smp.round + cpu;
 
     (void)arg;
-    sim_space_switch(smp.space);
+    sim_space_switch(mine(cpu));
     for (uint64_t i = 0; i < smp.ops / ROUNDS / smp.cpus; i++) {
         one_step(cpu, &random);
     }
@@ -510,27 +524,56 @@ static void on_interrupt(unsigned cpu)
     vl_frame_free_bulk(pfn, count);
 }
 
-static void check_sums(void)
+/* @cpu's space, or the one of all when they are not split. */
+static void check_sums(unsigned cpu)
 {
-    sim_space_switch(smp.space);
+    sim_space_switch(mine(cpu));
     for (unsigned page = 0; page < COMMON; page++) {
-        uint64_t want_private = 0, want_shared = 0, seen = 0;
+        uint64_t want_private = smp.base_private[page], want_shared = smp.base_shared[page];
+        uint64_t seen = 0;
 
-        for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
-            want_private += smp.added_private[cpu][page];
-            want_shared += smp.added_shared[cpu][page];
+        for (unsigned i = 0; i < smp.cpus; i++) {
+            want_private += smp.is_split && i != cpu ? 0 : smp.added_private[i][page];
+            want_shared += smp.added_shared[i][page];
         }
         assert_int_equal(sim_load(PRIVATE_VA + page * PAGE, &seen), VL_OK);
         assert_int_equal(seen, want_private);
         assert_int_equal(sim_load(SHARED_VA + page * PAGE, &seen), VL_OK);
         assert_int_equal(seen, want_shared);
     }
-    for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
-        for (unsigned page = 0; page < OWN; page++) {
-            own_load(cpu, page);
+    for (unsigned i = 0; i < smp.cpus; i++) {
+        for (unsigned page = 0; page < OWN && (!smp.is_split || i == cpu); page++) {
+            own_load(i, page);
         }
     }
     sim_space_switch(NULL);
+}
+
+/* Nobody runs: everything is as it must be. */
+static void check_all(void)
+{
+    for (unsigned cpu = 0; cpu < (smp.is_split ? smp.cpus : 1); cpu++) {
+        vl_space_validate(mine(cpu));
+        check_sums(cpu);
+    }
+    sim_mmu_validate();
+}
+
+/* Each CPU goes on in a fork of the common space. */
+static void split(void)
+{
+    for (unsigned page = 0; page < COMMON; page++) {
+        for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
+            smp.base_private[page] += smp.added_private[cpu][page];
+            smp.base_shared[page] += smp.added_shared[cpu][page];
+        }
+    }
+    memset(smp.added_private, 0, sizeof(smp.added_private));
+    memset(smp.added_shared, 0, sizeof(smp.added_shared));
+    for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
+        assert_int_equal(vl_space_fork(smp.space, &smp.of[cpu]), VL_OK);
+    }
+    smp.is_split = true;
 }
 
 static uint64_t free_frames(void)
@@ -576,25 +619,31 @@ static void run(unsigned cpus, uint64_t seed)
     assert_int_equal(vl_space_create(&smp.space), VL_OK);
     assert_int_equal(vl_object_create(NULL, NULL, &smp.file), VL_OK);
     assert_int_equal(vl_object_extend(smp.file, FILE_PAGES * PAGE), VL_OK);
-    map(PRIVATE_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_PRIVATE, NULL);
-    map(SHARED_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_SHARED, NULL);
+    map(smp.space, PRIVATE_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_PRIVATE, NULL);
+    map(smp.space, SHARED_VA, COMMON, VL_READ | VL_WRITE, VL_MAP_SHARED, NULL);
     assert_int_equal(vl_object_create(NULL, NULL, &smp.late), VL_OK);
     assert_int_equal(vl_object_extend(smp.late, RACE_PAGES * PAGE), VL_OK);
-    map(LATE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE, smp.late);
-    map(FILE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_SHARED, smp.file);
+    map(smp.space, LATE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_PRIVATE, smp.late);
+    map(smp.space, FILE_VA, FILE_PAGES, VL_READ | VL_WRITE, VL_MAP_SHARED, smp.file);
     sim_irq_set(on_interrupt);
     for (smp.round = 0; smp.round < ROUNDS; smp.round++) {
         sim_irq_storm(200);
         sim_hold_up(smp.round % 4 == 0 ? 0 : 16);
-        run_races();
+        if (smp.round == ROUNDS / 2) {
+            split();
+        }
+        if (!smp.is_split) {
+            run_races();
+        }
         sim_run_on_cpus(cpus, one_cpu, NULL);
         sim_irq_storm_end();
         sim_hold_up(0);
-        vl_space_validate(smp.space);
-        sim_mmu_validate();
-        check_sums();
+        check_all();
     }
     report();
+    for (unsigned cpu = 0; cpu < cpus; cpu++) {
+        vl_space_put(smp.of[cpu]);
+    }
     vl_space_put(smp.space);
     vl_object_put(smp.file);
     vl_object_put(smp.late);
