@@ -22,6 +22,17 @@ static struct task *tid_chain[TID_CHAINS];
 static struct vli_list groups = VLI_LIST_INIT(groups);
 static struct vli_list sessions = VLI_LIST_INIT(sessions);
 
+VLI_NOINLINE void unfair_lock_slow(struct vli_spinlock *lock, unsigned long flags)
+{
+    do {
+        vl_host_irq_restore(flags);
+        while (vli_spin_is_locked(lock)) {
+            vl_host_cpu_relax();
+        }
+        (void)vl_host_irq_save();
+    } while (!vli_spin_raw_try_lock(lock));
+}
+
 static bool pid_is_taken(uint32_t pid)
 {
     return (pid_bits[pid / 64] >> (pid % 64) & 1u) != 0;

@@ -489,18 +489,26 @@ unsigned signal_send_group(uint32_t pgid, int signo)
 
 /* --------------------------------------------------------------------------- the way out */
 
+struct stop_ticket {
+    const struct task *task;
+    uint32_t round;
+};
+
+/* A later stop must not find this thread asleep already: it would wait for it to count itself. */
 static bool may_stop(void *arg)
 {
-    const struct task *task = arg;
+    const struct stop_ticket *ticket = arg;
+    const struct process *process = ticket->task->process;
 
-    return task->process->stop_signal != 0 && !task_must_die(task);
+    return process->stop_signal != 0 && process->stop_round == ticket->round &&
+           !task_must_die(ticket->task);
 }
 
 /* The process is stopping: count this thread, tell the parent if it is the last, sleep. */
 static void stop_here(struct process *process, struct task *task)
 {
     unsigned long flags = signal_lock(process);
-    uint32_t round = process->stop_round;
+    struct stop_ticket ticket = {task, process->stop_round};
     uint32_t signo = process->stop_signal;
     bool all;
 
@@ -514,9 +522,9 @@ static void stop_here(struct process *process, struct task *task)
     if (all) {
         child_notify(process, CLD_STOPPED, signo);
     }
-    thread_stop_self(may_stop, task);
+    thread_stop_self(may_stop, &ticket);
     flags = signal_lock(process);
-    if (process->stop_signal != 0 && process->stop_round == round) {
+    if (process->stop_signal != 0 && process->stop_round == ticket.round) {
         process->stopped_tasks--;
     }
     signal_unlock(process, flags);
