@@ -14,12 +14,12 @@
 #include "kernel/cpu/uaccess.h"
 #include "kernel/lib/mem.h"
 #include "kernel/lib/printk.h"
-#include "kernel/sched/stack.h"
+#include "kernel/sched/sched.h"
 #include "kernel/sched/timer.h"
 #include "kernel/sched/wait.h"
 
 #define THREADS 12u
-#define ROUNDS  800u
+#define ROUNDS  160u
 #define MS      1000000u
 
 /* A test's threads: they share a state and count themselves out. */
@@ -215,6 +215,49 @@ static void body_timers(struct crowd *crowd, unsigned number)
     }
 }
 
+#ifdef VL_DEBUG
+static void set_wake_window(unsigned turns)
+{
+    sched_wake_window = turns;
+}
+#else
+static void set_wake_window(unsigned turns)
+{
+    (void)turns;
+}
+#endif
+
+/* One sleeps over and over; all others wake it without any lock between them, as signals do. */
+static void body_hammer(struct crowd *crowd, unsigned number)
+{
+    static struct thread *_Atomic target;
+
+    if (number == 0) {
+        thread_get(current());
+        atomic_store(&target, current());
+        for (unsigned i = 0; i < ROUNDS * 2; i++) {
+            thread_clear_signal(current());
+            (void)(sleep_until_ns(clock_ns() + 20000, WAIT_INTERRUPTIBLE) == VL_OK);
+        }
+        atomic_store(&crowd->word, 1);
+        thread_clear_signal(current());
+        return;
+    }
+    while (atomic_load(&crowd->word) == 0) {
+        if (atomic_load(&target) != NULL) {
+            thread_signal(atomic_load(&target));
+        }
+        if (number > 3) {
+            thread_yield();
+        }
+    }
+    mutex_lock(&crowd->mutex);
+    if (++crowd->counter == THREADS - 1) {
+        thread_put(atomic_exchange(&target, NULL));
+    }
+    mutex_unlock(&crowd->mutex);
+}
+
 static void count_call(void *arg, unsigned cpu)
 {
     check(cpu == vl_host_cpu_id(), "called on the wrong CPU", cpu);
@@ -314,6 +357,9 @@ void selftest_run(void)
     crowd_run(&crowd, THREADS, body_timers);
     (void)timer_cancel(&shared_timer.timer);
     check(atomic_load(&shared_timer.ran) != 0, "the shared timer never ran", 0);
+    set_wake_window(2000);
+    crowd_run(&crowd, THREADS, body_hammer);
+    set_wake_window(0);
     crowd_run(&crowd, THREADS, body_calls);
     test_ends(&crowd);
     printk(VL_LOG_WARNING, "selftest: passed");

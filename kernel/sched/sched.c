@@ -49,6 +49,10 @@ static VLI_ALIGNED(64) struct {
     VLI_ALIGNED(64) struct run_queue queue;
 } queues[VL_CPUS_MAX];
 
+#ifdef VL_DEBUG
+volatile unsigned sched_wake_window;
+#endif
+
 _Static_assert(offsetof(struct thread, vl) == 0, "vl_host_thread() returns it");
 _Static_assert(offsetof(struct thread, work) == 24 && offsetof(struct thread, space) == 48,
                "entry.S relies on it");
@@ -464,16 +468,39 @@ static void activate(struct run_queue *queue, struct thread *thread, unsigned cp
     }
 }
 
-/* Put @thread, in state WAKING and on no queue, where it fits. Interrupts off, its queue locked; it
- * is not any more afterwards. */
+/*
+ * Finish a wake-up of @thread, whose queue is locked and is not any more afterwards. Interrupts
+ * off.
+ *
+ * Between the waker's compare-and-exchange and the lock, the thread may have gone on by itself
+ * (it was still on the queue), and even be asleep anew, or have been woken by somebody else. It is
+ * put on a queue only if it is on none and its state still says that a waker has to: then exactly
+ * one of them does it. A thread that sleeps anew has looked at its condition after this wake-up
+ * began, so that nothing is lost.
+ */
 static void wake_locked(struct run_queue *queue, struct thread *thread)
 {
-    unsigned cpu = choose_cpu(thread);
+    uint32_t waking = THREAD_WAKING;
+    unsigned cpu;
 
+    if (thread->on_queue != 0) {
+        atomic_compare_exchange_strong_explicit(&thread->state, &waking, THREAD_RUNNING,
+                                                memory_order_relaxed, memory_order_relaxed);
+        queue_unlock(queue);
+        return;
+    }
+    if (atomic_load_explicit(&thread->state, memory_order_relaxed) != THREAD_WAKING) {
+        queue_unlock(queue);
+        return;
+    }
+    cpu = choose_cpu(thread);
     if (cpu != thread->cpu) {
         uint64_t ahead = thread->vruntime - queue->min_vruntime;
 
+        /* Off the queue and marked, so that a second waker finds nothing to do meanwhile. */
+        thread->on_queue = 1;
         queue_unlock(queue);
+        sched_wake_linger();
         queue = queue_of(cpu);
         queue_lock(queue);
         thread->cpu = cpu;
@@ -491,7 +518,6 @@ static void wake_on_chosen(struct thread *thread)
 bool sched_wake(struct thread *thread, unsigned states)
 {
     uint32_t state = atomic_load_explicit(&thread->state, memory_order_seq_cst);
-    struct run_queue *queue;
     unsigned long flags;
 
     do {
@@ -500,17 +526,9 @@ bool sched_wake(struct thread *thread, unsigned states)
         }
     } while (!atomic_compare_exchange_weak_explicit(&thread->state, &state, THREAD_WAKING,
                                                     memory_order_seq_cst, memory_order_seq_cst));
+    sched_wake_linger();
     flags = vl_host_irq_save();
-    queue = queue_lock_of(thread);
-    if (thread->on_queue != 0) {
-        state = THREAD_WAKING;
-        atomic_compare_exchange_strong_explicit(&thread->state, &state, THREAD_RUNNING,
-                                                memory_order_relaxed, memory_order_relaxed);
-        queue_unlock(queue);
-        vl_host_irq_restore(flags);
-        return true;
-    }
-    wake_locked(queue, thread);
+    wake_locked(queue_lock_of(thread), thread);
     vl_host_irq_restore(flags);
     return true;
 }

@@ -41,6 +41,21 @@ void sched_set_resched(void);
  * Context: any; locks of ranks below KRANK_RUN may be held. Returns: did it sleep so? */
 bool sched_wake(struct thread *thread, unsigned states);
 
+#ifdef VL_DEBUG
+/* Debug builds: turns of a loop in the middle of each wake-up. The selftest widens races by it. */
+extern volatile unsigned sched_wake_window;
+static inline void sched_wake_linger(void)
+{
+    for (unsigned i = sched_wake_window; i > 0; i--) {
+        vl_host_cpu_relax();
+    }
+}
+#else
+static inline void sched_wake_linger(void)
+{
+}
+#endif
+
 /** sched_tick() - time has passed on this CPU. Context: timer interrupt. */
 void sched_tick(void);
 

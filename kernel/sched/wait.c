@@ -85,11 +85,13 @@ static enum vl_status sleep_with_timer(struct thread *self, uint64_t deadline_ns
 enum vl_status wait_sleep(uint64_t deadline_ns)
 {
     struct thread *self = current();
-    bool interruptible =
-        atomic_load_explicit(&self->state, memory_order_relaxed) == THREAD_SLEEPING;
+    uint32_t state = atomic_load_explicit(&self->state, memory_order_relaxed);
     enum vl_status status = VL_OK;
 
-    if (interruptible && thread_signal_pending(self)) {
+    if (state == THREAD_RUNNING) {
+        return VL_OK;
+    }
+    if (state == THREAD_SLEEPING && thread_signal_pending(self)) {
         return VL_EINTR;
     }
     if (deadline_ns == WAIT_FOREVER) {
