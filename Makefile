@@ -198,6 +198,9 @@ kernel: $(B)/vellum.elf
 sim: $(B)/libsim.a
 tests: $(TEST_BIN)
 fuzzers: $(FUZZ_BIN)
+# The programs in examples/, built and run.
+example: lib
+	$(Q)$(MAKE) -s -C examples/first-page check
 guest-tests: $(GUEST_TESTS)
 guest-bench: $(GUEST_BENCH)
 benches: $(BENCH_BIN)

@@ -71,6 +71,8 @@ struct vl_cache {
 };
 
 extern struct vl_cache vli_caches[VLI_CACHES_MAX];
+_Static_assert(VLI_CACHES_MAX <= 1u << (32u - VLI_FRAME_INDEX_SHIFT),
+               "a cache's index stands in the upper byte of a descriptor's flags");
 
 /* ---- W ---- */
 

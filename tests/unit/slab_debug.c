@@ -90,6 +90,14 @@ static void free_inside(void *arg)
     vl_kfree((char *)object_of(*(size_t *)arg) + 8);
 }
 
+/* Before the first object of a slab, where the arithmetic on units wraps. */
+static void free_before_the_first(void *arg)
+{
+    uintptr_t object = (uintptr_t)object_of(*(size_t *)arg);
+
+    vl_kfree((void *)(object & ~(uintptr_t)VL_PAGE_MASK));
+}
+
 static void free_wild(void *arg)
 {
     (void)arg;
@@ -149,6 +157,9 @@ static void faults_of_objects(void **state)
         assert_true(sim_dies(free_twice, size, "freed twice"));
         assert_true(sim_dies(free_twice, size, "last freed by 0x"));
         assert_true(sim_dies(free_inside, size, "inside an object"));
+        if (sizes[i] < VL_PAGE_SIZE) {
+            assert_true(sim_dies(free_before_the_first, size, "inside an object"));
+        }
         assert_true(sim_dies(write_beyond, size, "written beyond its end"));
         assert_true(sim_dies(write_beyond, size, "last allocated by 0x"));
         assert_true(sim_dies(write_before, size, "written before its start"));
