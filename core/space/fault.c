@@ -197,9 +197,11 @@ static void install_pages(struct fault *fault, vl_va va, struct vl_frame *const 
                           unsigned count)
 {
     struct vli_table_slot slot = fault->slot;
-    bool write = vli_area_is_shared(fault->area) && (fault->area->attributes & VL_WRITE) != 0;
+    struct vli_area *area = fault->area;
+    bool write = vli_area_is_shared(area) && (area->attributes & VL_WRITE) != 0;
+    /* The entry of frame 0: what differs from one to the next is added. */
+    uint64_t rights = vli_pte_make((struct vl_pfn){0}, write, (area->attributes & VL_EXEC) != 0);
     uint64_t mapped = 0;
-    uint64_t pte;
 
     slot.entry -= (fault->va - va) >> VL_PAGE_SHIFT;
     for (unsigned i = 0; i < count; i++, va += VL_PAGE_SIZE, slot.entry++) {
@@ -210,10 +212,8 @@ static void install_pages(struct fault *fault, vl_va va, struct vl_frame *const 
             vli_rmap_frame_put(frames[i]);
             continue;
         }
-        pte = make_pte(fault->area, frames[i], write);
-        pte |= va == fault->va ? VLI_PTE_ACCESSED : 0;
-        vli_rmap_dup(frames[i], &fault->area->rmap, va, &slot);
-        vli_entry_set(&slot, va, pte);
+        vli_rmap_dup(frames[i], &area->rmap, va, &slot);
+        vli_entry_set(&slot, va, rights | vl_pfn_to_pa(vli_frame_pfn(frames[i])).a);
         mapped++;
     }
     count_add(&fault->space->table.file_pages, mapped);
