@@ -29,6 +29,14 @@ void vli_frame_copy(struct vl_pfn to, struct vl_pfn from)
     vli_arch_copy_page(vli_frame_virt(to), vli_frame_virt(from));
 }
 
+/* Debug builds: who may wait holds no lock of the core. */
+static inline void assert_may_wait(vl_how_t how)
+{
+    if ((how & VL_WAIT) != 0) {
+        vli_rank_assert_none();
+    }
+}
+
 /* ---------------------------------------------------------------------------------------- get */
 
 /* Takes one from the stock of order 0; interrupts are off. False when it is empty. */
@@ -177,6 +185,7 @@ enum vl_status vl_frame_alloc(unsigned order, vl_how_t how, struct vl_pfn *out)
     struct vli_percpu *cpu;
     uint32_t pfn;
 
+    assert_may_wait(how);
     if (VLI_UNLIKELY(order > VL_ORDER_MAX)) {
         return VL_EINVAL;
     }
@@ -217,6 +226,7 @@ struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
     uint32_t pfn;
 
     VL_ASSERT_SLOW(order <= VL_ORDER_MAX);
+    assert_may_wait(how);
     if (VLI_ALLOC_FAILS()) {
         return NULL;
     }
@@ -472,8 +482,10 @@ _Static_assert(sizeof(struct vl_pfn) == sizeof(uint32_t), "arrays of either are 
 
 size_t vl_frame_alloc_bulk(size_t count, vl_how_t how, struct vl_pfn *out)
 {
-    size_t had = VLI_ALLOC_FAILS() ? 0 : get_many(count, how, &out->n);
+    size_t had;
 
+    assert_may_wait(how);
+    had = VLI_ALLOC_FAILS() ? 0 : get_many(count, how, &out->n);
     vli_count_add(VLI_COUNT_ALLOC, had);
     for (size_t i = 0; i < had; i++) {
         note_get(out[i].n, 0, VLI_RETURN_ADDRESS);

@@ -15,7 +15,8 @@
  * stack. */
 #define CHUNK 256u
 
-/* Blocks that follow each other are given as larger ones from this number on. */
+/* Single frames that follow each other are given as larger blocks from this number on. Of larger
+ * blocks two are enough: each one's descriptor is far from the others'. */
 #define RUN 4u
 
 struct vli_zone vli_zones[VL_ZONES_MAX];
@@ -111,21 +112,18 @@ size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t 
 }
 
 /* A block handed out has its order in its head; one that is given back has none. */
-static inline void set_idle(uint32_t pfn)
+static inline void set_idle(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    uint32_t flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
-
-    atomic_store_explicit(&vli_frames[pfn].flags, flags & ~VLI_FRAME_ORDER_MASK,
-                          memory_order_relaxed);
+    if (order != 0) {
+        atomic_store_explicit(&vli_frames[pfn].flags, zone->flags_idle, memory_order_relaxed);
+    }
 }
 
 void vli_zone_give_quick(uint32_t pfn, unsigned order)
 {
     struct vli_zone *zone = vli_frame_zone(&vli_frames[pfn]);
 
-    if (order != 0) {
-        set_idle(pfn);
-    }
+    set_idle(zone, pfn, order);
     vli_zone_lock(zone);
     vli_buddy_give_one(zone, pfn, order);
     vli_zone_unlock(zone);
@@ -188,7 +186,10 @@ static size_t give_some(struct vli_zone *zone, const uint32_t *pfns, size_t coun
     while (at < count && single < CHUNK && is_of(zone, pfns[at])) {
         size_t length = run_length(zone, pfns + at, count - at, 1u << order);
 
-        if (length >= RUN) {
+        for (size_t i = 0; order != 0 && i < length; i++) {
+            set_idle(zone, pfns[at + i], order);
+        }
+        if (length >= RUN || (order != 0 && length > 1)) {
             uint32_t first = pfns[at];
             uint32_t last = pfns[at + length - 1];
 
@@ -213,10 +214,8 @@ void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
         size_t given = 1;
 
         vli_zone_lock(zone);
-        for (size_t i = 0; i < most && order != 0; i++) {
-            set_idle(pfns[i]);
-        }
         if (most == 1) {
+            set_idle(zone, pfns[0], order);
             vli_buddy_give_one(zone, pfns[0], order);
         } else {
             given = give_some(zone, pfns, most, order);
