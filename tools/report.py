@@ -76,7 +76,7 @@ class Chart:
             'set terminal svg size 860,420 font "sans,12"', 'set output "%s"' % out,
             'set title "%s" noenhanced' % self.title, 'set ylabel "%s"' % self.unit,
             'set style data histograms', 'set style histogram clustered gap 1',
-            'set style fill solid 0.8', 'set yrange [0:*]', 'set key top right',
+            'set style fill solid 0.8', 'set yrange [0:*]', 'set key outside top center horizontal',
             'set xtics noenhanced rotate by -15', 'set grid ytics', 'plot ' + ', '.join(plots)])
         done = subprocess.run(['gnuplot'], input=script, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
