@@ -163,6 +163,10 @@ enum vl_status vli_refill(void)
             return VL_OK;
         }
     }
+    /* What the CPUs keep as table pages, beyond what each may have reserved, is memory, too. */
+    if (vli_table_drain() > VLI_TABLE_LEVELS * vl_host_cpu_count()) {
+        return VL_OK;
+    }
     if ((atomic_load_explicit(&vl_host_thread()->flags, memory_order_relaxed) & VL_THREAD_KILLED) !=
         0) {
         return VL_ENOMEM;

@@ -62,6 +62,17 @@ static bool stock_push(struct vl_frame *page)
     return done;
 }
 
+static uint32_t stock_count(void)
+{
+    struct vli_table_percpu *cpu = &vli_this_cpu()->table;
+    uint32_t count;
+
+    vli_spin_lock(&cpu->lock, VLI_RANK_COUNT_TREE);
+    count = cpu->count;
+    vli_spin_unlock(&cpu->lock, VLI_RANK_COUNT_TREE);
+    return count;
+}
+
 struct vl_frame *vli_table_page_get(struct vli_table *table, vl_how_t how)
 {
     struct vl_frame *page = stock_pop();
@@ -93,7 +104,9 @@ void vli_table_page_put(struct vl_frame *page)
 
 enum vl_status vli_table_reserve(vl_how_t how)
 {
-    for (unsigned i = 0; i < VLI_TABLE_LEVELS; i++) {
+    /* Another thread may take from the stock, or this one move, at any time: the caller tries again
+     * until what it needs is there. */
+    for (uint32_t have = stock_count(); have < VLI_TABLE_LEVELS; have++) {
         struct vl_frame *page = vli_frame_get(0, how | VL_ZEROED);
 
         if (page == NULL) {
@@ -102,7 +115,6 @@ enum vl_status vli_table_reserve(vl_how_t how)
         vli_frame_set_type(page, VLI_FRAME_TABLE);
         if (!stock_push(page)) {
             vli_frame_put(page, 0);
-            return VL_OK;
         }
     }
     return VL_OK;

@@ -100,7 +100,7 @@ static inline void vli_table_unlock(struct vli_table_slot *slot) VL_NO_LOCK_CHEC
     vli_spin_unlock(vli_table_page_lock(slot->page), VLI_RANK_TABLE);
 }
 
-/** vli_table_reserve() - put as many table pages as one walk can need into this CPU's stock.
+/** vli_table_reserve() - see that this CPU's stock has as many table pages as one walk can need.
  * Context: as @how says. Returns: VL_OK or VL_ENOMEM. */
 VL_MUST_CHECK enum vl_status vli_table_reserve(vl_how_t how);
 
