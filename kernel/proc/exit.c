@@ -9,6 +9,7 @@
  */
 #include "kernel/ipc/ipc.h"
 #include "kernel/proc/internal.h"
+#include "kernel/proc/pidfd.h"
 #include "kernel/proc/posix_timer.h"
 
 static void vfork_done(struct task *task)
@@ -223,6 +224,7 @@ static void process_become_zombie(struct process *process)
         vli_list_insert_before(&reaped, &process->sibling);
     }
     proc_unlock(flags);
+    pidfd_process_ended();
     if (node != NULL) {
         signal_node_free(node);
     }

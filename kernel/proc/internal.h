@@ -255,6 +255,12 @@ bool signal_post_locked(struct process *process, struct task *task, const struct
 /** signal_post() - the same without the lock held; @task NULL: to the process. Context: any. */
 void signal_post(struct process *process, struct task *task, const struct signal_info *info);
 
+/** signal_send_info() - as kill(): may the running process, then post. 0 or -EPERM. */
+long signal_send_info(struct process *process, const struct signal_info *info);
+/** signal_info_for() - the siginfo that a user hands in at @user, or kill()'s own when that is 0.
+ * Returns: 0; -EFAULT; -EINVAL (no such signal); -EPERM (pretends to be the kernel). */
+long signal_info_for(int signo, uint64_t user, bool to_self, struct signal_info *out);
+
 /** signal_send_bare() - send @signo from the kernel without a siginfo. Locks: proc_lock may be
  * held. */
 void signal_send_bare(struct process *process, int signo);

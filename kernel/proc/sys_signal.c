@@ -265,6 +265,18 @@ static void sender_info(struct signal_info *info, int signo, int code)
     info->u.sender.uid = current_cred()->uid;
 }
 
+long signal_send_info(struct process *process, const struct signal_info *info)
+{
+    unsigned long flags = proc_lock();
+    long result = may_signal(process, info->signo) ? 0 : -EPERM;
+
+    proc_unlock(flags);
+    if (result == 0 && info->signo != 0) {
+        signal_post(process, NULL, info);
+    }
+    return result;
+}
+
 /* To one process, with its info. */
 static long kill_process(uint32_t pid, const struct signal_info *info)
 {
@@ -470,6 +482,18 @@ static long queue_info_get(struct signal_info *info, uint64_t user, int signo, b
     }
     info->signo = signo;
     return (info->code >= 0 || info->code == SI_TKILL) && !to_self ? -EPERM : 0;
+}
+
+long signal_info_for(int signo, uint64_t user, bool to_self, struct signal_info *out)
+{
+    if (user != 0) {
+        return queue_info_get(out, user, signo, to_self);
+    }
+    if (!signo_is_valid(signo) && signo != 0) {
+        return -EINVAL;
+    }
+    sender_info(out, signo, SI_USER);
+    return 0;
 }
 
 SYSCALL(rt_sigqueueinfo)

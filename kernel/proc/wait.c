@@ -5,6 +5,7 @@
  * (ended, stopped, gone on) wakes it after the change, under proc_lock.
  */
 #include "kernel/proc/internal.h"
+#include "kernel/proc/pidfd.h"
 
 #define WNOHANG    0x00000001u
 #define WUNTRACED  0x00000002u
@@ -17,7 +18,7 @@
 
 #define STATUS_CONTINUED 0xffffu
 
-enum wait_whom { P_ALL, P_PID, P_PGID };
+enum wait_whom { P_ALL, P_PID, P_PGID, P_PIDFD };
 
 struct wait_request {
     enum wait_whom whom;
@@ -301,6 +302,43 @@ static long waitid_info_put(uint64_t user, const struct wait_request *request, b
     return (long)copy_to_user(user, &info, offsetof(struct signal_info, u.child.utime) - 4);
 }
 
+/* Whom waitid() means. 0 or a negated errno. */
+static long waitid_whom(struct wait_request *request, int whom, int32_t id)
+{
+    struct process *process;
+    bool nonblock;
+    long result = 0;
+
+    request->whom = (enum wait_whom)whom;
+    switch (whom) {
+    case P_ALL:
+        break;
+    case P_PID:
+        result = id <= 0 ? -EINVAL : 0;
+        break;
+    case P_PGID:
+        result = id < 0 ? -EINVAL : 0;
+        if (id == 0) {
+            request->id = process_group_id();
+        }
+        break;
+    case P_PIDFD:
+        result = id < 0 ? -EINVAL : pidfd_process(id, &process, &nonblock);
+        if (result == 0) {
+            request->whom = P_PID;
+            request->id = process->pid;
+            request->options |= nonblock ? WNOHANG : 0;
+            process_put(process);
+        } else if (result == -EINVAL && id >= 0) {
+            result = -EBADF;
+        }
+        break;
+    default:
+        result = -EINVAL;
+    }
+    return result;
+}
+
 SYSCALL(waitid)
 {
     struct user_rusage rusage = {0};
@@ -312,27 +350,9 @@ SYSCALL(waitid)
         (request.options & (WEXITED | WUNTRACED | WCONTINUED)) == 0) {
         return -EINVAL;
     }
-    switch ((int)a) {
-    case P_ALL:
-        request.whom = P_ALL;
-        break;
-    case P_PID:
-        request.whom = P_PID;
-        if ((int32_t)b <= 0) {
-            return -EINVAL;
-        }
-        break;
-    case P_PGID:
-        request.whom = P_PGID;
-        if ((int32_t)b < 0) {
-            return -EINVAL;
-        }
-        if (b == 0) {
-            request.id = process_group_id();
-        }
-        break;
-    default:
-        return -EINVAL;
+    result = waitid_whom(&request, (int)a, (int32_t)b);
+    if (result != 0) {
+        return result;
     }
     request.rusage = e != 0 ? &rusage : NULL;
     result = wait_any(&request);
