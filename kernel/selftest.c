@@ -277,6 +277,91 @@ static void body_calls(struct crowd *crowd, unsigned number)
     check(atomic_load(&count) == ROUNDS / 16 * cpu_count(), "calls", number);
 }
 
+/* ---- objects, by threads that are preempted and moved anywhere, and by interrupts ---- */
+
+#define PARCELS 64u
+
+/* On their way from one thread, CPU or interrupt to another; each says its own size and number. */
+struct parcel {
+    uint32_t size;
+    uint32_t number;
+    uint32_t check[];
+};
+static _Atomic(struct parcel *) parcels[PARCELS];
+static _Atomic uint32_t parcel_next;
+static _Atomic bool parcel_timer_on;
+
+static struct parcel *parcel_make(uint32_t number)
+{
+    static const uint32_t sizes[] = {16, 24, 64, 200, 1024, 3000};
+    uint32_t size = sizes[number % 6];
+    struct parcel *parcel = vl_kmalloc(size, VL_ATOMIC);
+
+    if (parcel != NULL) {
+        parcel->size = size;
+        parcel->number = number;
+        for (uint32_t i = 0; i < size / 4 - 2; i++) {
+            parcel->check[i] = number + i;
+        }
+    }
+    return parcel;
+}
+
+static void parcel_end(struct parcel *parcel)
+{
+    if (parcel == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < parcel->size / 4 - 2; i++) {
+        check(parcel->check[i] == parcel->number + i, "an object was overwritten", parcel->size);
+    }
+    vl_kfree(parcel);
+}
+
+static void parcel_swap(void)
+{
+    uint32_t number = atomic_fetch_add_explicit(&parcel_next, 1, memory_order_relaxed);
+
+    parcel_end(atomic_exchange(&parcels[number * 2654435761u >> 26], parcel_make(number)));
+}
+
+/* In the interrupt. */
+static void parcel_timer_run(struct timer *timer)
+{
+    parcel_swap();
+    parcel_swap();
+    if (atomic_load(&parcel_timer_on)) {
+        timer_arm(timer, clock_ns() + 15000);
+    }
+}
+
+static void body_objects(struct crowd *crowd, unsigned number)
+{
+    (void)crowd;
+    for (unsigned i = 0; i < ROUNDS * 16; i++) {
+        parcel_swap();
+        if (i % 64 == number) {
+            thread_yield();
+        }
+    }
+}
+
+static void test_objects(struct crowd *crowd)
+{
+    static struct timer timer;
+
+    atomic_store(&parcel_timer_on, true);
+    timer_init(&timer, parcel_timer_run);
+    timer_arm(&timer, clock_ns() + 15000);
+    crowd_run(crowd, THREADS, body_objects);
+    atomic_store(&parcel_timer_on, false);
+    (void)timer_cancel(&timer);
+    (void)timer_cancel(&timer); /* one that ran during the first may have armed it once more */
+    for (unsigned i = 0; i < PARCELS; i++) {
+        parcel_end(atomic_exchange(&parcels[i], NULL));
+    }
+}
+
 static void body_nothing(struct crowd *crowd, unsigned number)
 {
     (void)crowd;
@@ -361,6 +446,7 @@ void selftest_run(void)
     crowd_run(&crowd, THREADS, body_hammer);
     set_wake_window(0);
     crowd_run(&crowd, THREADS, body_calls);
+    test_objects(&crowd);
     test_ends(&crowd);
     printk(VL_LOG_WARNING, "selftest: passed");
 }
