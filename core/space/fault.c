@@ -578,6 +578,11 @@ void vli_populate(struct vl_space *space, vl_va start, vl_va end, uint32_t acces
     access = (access & VL_WRITE) != 0 ? VL_WRITE : VL_READ;
     for (vl_va va = start; va < end && status == VL_OK; va += VL_PAGE_SIZE) {
         status = vl_space_fault(space, va, access);
+        /* A thread that is being killed has no use for the rest. */
+        if ((atomic_load_explicit(&vl_host_thread()->flags, memory_order_relaxed) &
+             VL_THREAD_KILLED) != 0) {
+            break;
+        }
     }
 }
 

@@ -328,6 +328,12 @@ static void populate_makes_it_resident(void **state)
     r.prot = VL_READ;
     assert_int_equal(vl_space_map(space, &r, &va), VL_OK);
     assert_int_equal(usage(space).anonymous, 40);
+    /* A thread that is being killed stops. */
+    atomic_fetch_or(&vl_host_thread()->flags, VL_THREAD_KILLED);
+    r.prot = RW;
+    assert_int_equal(vl_space_map(space, &r, &va), VL_OK);
+    assert_in_range(usage(space).anonymous, 40, 42);
+    atomic_fetch_and(&vl_host_thread()->flags, ~VL_THREAD_KILLED);
     r.len = 1ull << 40; /* far more than there is */
     r.prot = RW;
     assert_int_equal(vl_space_map(space, &r, &va), VL_OK);
