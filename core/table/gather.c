@@ -185,15 +185,10 @@ static void drop_frames(struct vli_gather *gather)
 
 static void drop_tables(struct vli_gather *gather)
 {
-    uint32_t at = gather->table_first;
-
-    while (at != VLI_FRAME_LINK_NONE) {
-        struct vl_frame *page = vli_frame_of((struct vl_pfn){at});
-
-        at = page->next;
-        vli_table_page_put(page);
+    if (gather->table_first != VLI_FRAME_LINK_NONE) {
+        vli_table_pages_put(gather->table_first);
+        gather->table_first = VLI_FRAME_LINK_NONE;
     }
-    gather->table_first = VLI_FRAME_LINK_NONE;
 }
 
 void vli_gather_flush(struct vli_gather *gather)

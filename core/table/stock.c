@@ -91,13 +91,43 @@ struct vl_frame *vli_table_page_get(struct vli_table *table, vl_how_t how)
     return page;
 }
 
-void vli_table_page_put(struct vl_frame *page)
+/* A page that nobody uses any more is what the stock expects. */
+static inline void check_unused(struct vl_frame *page)
 {
     VL_ASSERT(vli_frame_type(page) == VLI_FRAME_TABLE);
     VL_ASSERT_SLOW(!vli_spin_is_locked(vli_table_page_lock(page)));
     check_zero_slow(page);
     VLI_EVENT(VL_EVENT_TABLE_FREE, vli_frame_pfn(page).n, 0);
+}
+
+void vli_table_page_put(struct vl_frame *page)
+{
+    check_unused(page);
     if (VLI_UNLIKELY(!stock_push(page))) {
+        vli_frame_put(page, 0);
+    }
+}
+
+void vli_table_pages_put(uint32_t first)
+{
+    struct vli_table_percpu *cpu = &vli_this_cpu()->table;
+    uint32_t at = first, count;
+
+    vli_spin_lock(&cpu->lock, VLI_RANK_COUNT_TREE);
+    for (count = cpu->count; at != VLI_FRAME_LINK_NONE && count < VLI_TABLE_STOCK; count++) {
+        struct vl_frame *page = vli_frame_of((struct vl_pfn){at});
+
+        check_unused(page);
+        cpu->stock[count] = at;
+        at = page->next;
+    }
+    cpu->count = count;
+    vli_spin_unlock(&cpu->lock, VLI_RANK_COUNT_TREE);
+    while (VLI_UNLIKELY(at != VLI_FRAME_LINK_NONE)) {
+        struct vl_frame *page = vli_frame_of((struct vl_pfn){at});
+
+        check_unused(page);
+        at = page->next;
         vli_frame_put(page, 0);
     }
 }

@@ -18,6 +18,9 @@ VL_MUST_CHECK struct vl_frame *vli_table_page_get(struct vli_table *table, vl_ho
  * walk any more. Context: thread; no lock of rank COUNT_TREE or below held. */
 void vli_table_page_put(struct vl_frame *page);
 
+/** vli_table_pages_put() - the same for a list by next, from frame number @first on. */
+void vli_table_pages_put(uint32_t first);
+
 /** vli_table_set_kernel_half() - remember @root's upper entries that are in use. */
 void vli_table_set_kernel_half(struct vl_pa root);
 

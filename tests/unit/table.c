@@ -455,6 +455,10 @@ static void stocks_are_zero_and_bounded(void **state)
     }
     assert_int_equal(vli_table_drain(), VLI_TABLE_STOCK);
     assert_int_equal(vli_table_drain(), 0);
+    /* A reserve is what one walk can need, not more, however often it is asked for. */
+    assert_int_equal(vli_table_reserve(VL_WAIT), VL_OK);
+    assert_int_equal(vli_table_reserve(VL_WAIT), VL_OK);
+    assert_int_equal(vli_table_drain(), VLI_TABLE_LEVELS);
     machine_off();
 }
 
