@@ -232,13 +232,15 @@ struct vl_frame *vli_frame_get(unsigned order, vl_how_t how)
     }
     irq = vl_host_irq_save();
     cpu = vli_this_cpu();
-    if (VLI_UNLIKELY((order | (how & (HOW_ZONE | VL_ZEROED))) != 0) ||
-        VLI_UNLIKELY(!pop0(&cpu->frame, &pfn))) {
+    if (VLI_UNLIKELY((order | (how & HOW_ZONE)) != 0) || VLI_UNLIKELY(!pop0(&cpu->frame, &pfn))) {
         return get_frame(order, how, irq, VLI_RETURN_ADDRESS);
     }
     vli_count_add_here(cpu, VLI_COUNT_ALLOC, 1);
     vl_host_irq_restore(irq);
     note_get(pfn, 0, VLI_RETURN_ADDRESS);
+    if ((how & VL_ZEROED) != 0) {
+        vli_arch_zero_pages(vli_frame_virt((struct vl_pfn){pfn}), 1);
+    }
     return &vli_frames[pfn];
 }
 
@@ -485,7 +487,10 @@ size_t vl_frame_alloc_bulk(size_t count, vl_how_t how, struct vl_pfn *out)
     size_t had;
 
     assert_may_wait(how);
-    had = VLI_ALLOC_FAILS() ? 0 : get_many(count, how, &out->n);
+    if (VLI_ALLOC_FAILS()) {
+        return 0;
+    }
+    had = get_many(count, how, &out->n);
     vli_count_add(VLI_COUNT_ALLOC, had);
     for (size_t i = 0; i < had; i++) {
         note_get(out[i].n, 0, VLI_RETURN_ADDRESS);

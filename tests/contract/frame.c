@@ -434,6 +434,7 @@ static void each_allocation_fails_in_turn(void **state)
 {
     struct sim_config config = {.ram_bytes = 64 * MIB, .seed = 1, .quiet = true};
     struct holder *holder = new_holder(0, 1);
+    struct vl_pfn bulk[20];
     uint64_t before;
 
     (void)state;
@@ -464,6 +465,10 @@ static void each_allocation_fails_in_turn(void **state)
         give_all_back(holder);
         assert_int_equal(free_frames(), before);
     }
+    sim_fail_after(0);
+    assert_int_equal(vl_frame_alloc_bulk(20, VL_WAIT, bulk), 0);
+    assert_int_equal(vl_frame_alloc_bulk(20, VL_WAIT, bulk), 20);
+    vl_frame_free_bulk(bulk, 20);
     sim_fail_often(20000);
     for (unsigned i = 0; i < 20000; i++) {
         step(holder);
