@@ -22,15 +22,16 @@
 #include "machine/sim/mmu.h"
 #include "machine/sim/sim.h"
 
-#define PAGE       VL_PAGE_SIZE
-#define CPUS_MAX   4u
-#define BLOCK      8u  /* pages that one CPU has in a row */
-#define BLOCKS     12u /* of each CPU */
-#define OWN        (BLOCK * BLOCKS)
-#define COMMON     16u
-#define FILE_PAGES 24u
-#define ROUNDS     12u
-#define OPS        40000u
+#define PAGE            VL_PAGE_SIZE
+#define CPUS_MAX        4u
+#define BLOCK           8u  /* pages that one CPU has in a row */
+#define BLOCKS          12u /* of each CPU */
+#define OWN             (BLOCK * BLOCKS)
+#define COMMON          16u
+#define FILE_PAGES      24u
+#define ROUNDS          12u
+#define FAILS_PER_65536 600u
+#define OPS             40000u
 /* The range of own pages lies across a boundary of table pages of every level. */
 #define OWN_START  ((512ull << 30) - CPUS_MAX * OWN / 2 * PAGE)
 #define PRIVATE_VA ((vl_va)0x40000000)
@@ -53,6 +54,7 @@ static struct {
     uint64_t ops;
     uint64_t seed;
     struct vl_space *space;
+    bool is_failing;               /* allocations fail now and then */
     bool is_split;                 /* each CPU has a process of its own, forked from that one */
     struct vl_space *of[CPUS_MAX]; /* its space, then */
     uint64_t base_private[COMMON], base_shared[COMMON]; /* what was added before they split */
@@ -97,6 +99,108 @@ static void expect(enum vl_status got, enum vl_status want, const char *what, un
     }
 }
 
+/* ------------------------------------------------- calls, again when memory was made to fail */
+
+/* An operation without memory has changed nothing; it is tried again. */
+static bool again(enum vl_status got)
+{
+    return got == VL_ENOMEM && smp.is_failing;
+}
+
+static enum vl_status load(vl_va va, uint64_t *out)
+{
+    enum vl_status got;
+
+    do {
+        got = sim_load(va, out);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status store(vl_va va, uint64_t value)
+{
+    enum vl_status got;
+
+    do {
+        got = sim_store(va, value);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status add(vl_va va, uint64_t value)
+{
+    enum vl_status got;
+
+    do {
+        got = sim_add(va, value);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status fork_space(struct vl_space *space, struct vl_space **out)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_space_fork(space, out);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status map_space(struct vl_space *space, const struct vl_map_request *request,
+                                vl_va *out)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_space_map(space, request, out);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status unmap_space(struct vl_space *space, vl_va start, size_t len)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_space_unmap(space, start, len);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status protect_space(struct vl_space *space, vl_va start, size_t len, uint32_t prot,
+                                    enum vl_status want)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_space_protect(space, start, len, prot);
+    } while (got != want && again(got));
+    return got;
+}
+
+static enum vl_status remap_space(struct vl_space *space, vl_va old_va, size_t old_len,
+                                  size_t new_len, uint32_t flags, vl_va new_va, vl_va *out)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_space_remap(space, old_va, old_len, new_len, flags, new_va, out);
+    } while (again(got));
+    return got;
+}
+
+static enum vl_status page_get(struct vl_object *object, uint64_t index, enum vl_page_mode mode,
+                               struct vl_pfn *out)
+{
+    enum vl_status got;
+
+    do {
+        got = vl_object_page_get(object, index, mode, out);
+    } while (again(got));
+    return got;
+}
+
 static void map(struct vl_space *space, vl_va va, uint64_t pages, uint32_t prot,
                 enum vl_map_kind kind, struct vl_object *object)
 {
@@ -108,7 +212,7 @@ static void map(struct vl_space *space, vl_va va, uint64_t pages, uint32_t prot,
                                            .place = VL_MAP_FIXED};
     vl_va out = 0;
 
-    expect(vl_space_map(space, &request, &out), VL_OK, "map", vl_host_cpu_id(), va);
+    expect(map_space(space, &request, &out), VL_OK, "map", vl_host_cpu_id(), va);
 }
 
 /* ------------------------------------------------------------------------------- own pages */
@@ -139,7 +243,7 @@ static void own_unmap(unsigned cpu, uint64_t *random)
     unsigned count, first = own_run(random, &count);
     vl_va va = own_va(cpu, first);
 
-    expect(vl_space_unmap(mine(cpu), va, count * PAGE), VL_OK, "unmap", cpu, va);
+    expect(unmap_space(mine(cpu), va, count * PAGE), VL_OK, "unmap", cpu, va);
     memset(&smp.own[cpu][first], 0, count * sizeof(smp.own[cpu][0]));
 }
 
@@ -149,12 +253,19 @@ static void own_protect(unsigned cpu, uint64_t *random)
     unsigned count, first = own_run(random, &count), done = 0;
     uint32_t prot = prots[sim_random(random) % 3];
     vl_va va = own_va(cpu, first);
+    enum vl_status want;
 
     while (done < count && smp.own[cpu][first + done].is_mapped) {
-        smp.own[cpu][first + done++].prot = prot;
+        done++;
     }
-    expect(vl_space_protect(mine(cpu), va, count * PAGE, prot), done == count ? VL_OK : VL_ENOMEM,
-           "protect", cpu, va);
+    want = done == count ? VL_OK : VL_ENOMEM;
+    if (smp.is_failing && want == VL_ENOMEM) {
+        return; /* the answer would not tell which of the two it is */
+    }
+    for (unsigned i = 0; i < done; i++) {
+        smp.own[cpu][first + i].prot = prot;
+    }
+    expect(protect_space(mine(cpu), va, count * PAGE, prot, want), want, "protect", cpu, va);
 }
 
 static void own_drop(unsigned cpu, uint64_t *random)
@@ -180,8 +291,8 @@ static void own_move(unsigned cpu, uint64_t *random)
     if (from == to || !smp.own[cpu][from].is_mapped) {
         return;
     }
-    expect(vl_space_remap(mine(cpu), own_va(cpu, from), PAGE, PAGE, 3, own_va(cpu, to), &out),
-           VL_OK, "remap", cpu, own_va(cpu, from));
+    expect(remap_space(mine(cpu), own_va(cpu, from), PAGE, PAGE, 3, own_va(cpu, to), &out), VL_OK,
+           "remap", cpu, own_va(cpu, from));
     smp.own[cpu][to] = smp.own[cpu][from];
     smp.own[cpu][from].is_mapped = false;
     smp.own[cpu][from].word = 0;
@@ -193,7 +304,7 @@ static void own_load(unsigned cpu, unsigned page)
     vl_va va = own_va(cpu, page);
     uint64_t value = 0;
 
-    expect(sim_load(va, &value),
+    expect(load(va, &value),
            !own->is_mapped  ? VL_EFAULT
            : own->prot == 0 ? VL_EACCES
                             : VL_OK,
@@ -210,7 +321,7 @@ static void own_store(unsigned cpu, uint64_t *random)
     uint64_t value = sim_random(random);
     vl_va va = own_va(cpu, page);
 
-    expect(sim_store(va, value),
+    expect(store(va, value),
            !own->is_mapped               ? VL_EFAULT
            : (own->prot & VL_WRITE) == 0 ? VL_EACCES
                                          : VL_OK,
@@ -227,7 +338,7 @@ static void common_add(unsigned cpu, uint64_t *random)
     unsigned page = (unsigned)(sim_random(random) % COMMON);
     bool is_shared = sim_random(random) % 2 == 0;
     vl_va va = (is_shared ? SHARED_VA : PRIVATE_VA) + page * PAGE;
-    enum vl_status got = sim_add(va, 1);
+    enum vl_status got = add(va, 1);
 
     if (got == VL_EACCES) {
         smp.refused[cpu]++;
@@ -242,9 +353,10 @@ static void common_protect(unsigned cpu, uint64_t *random)
     vl_va va = (sim_random(random) % 2 == 0 ? SHARED_VA : PRIVATE_VA) +
                sim_random(random) % (COMMON / 2) * PAGE;
 
-    expect(vl_space_protect(mine(cpu), va, COMMON / 2 * PAGE, VL_READ), VL_OK, "protect", cpu, va);
-    expect(vl_space_protect(mine(cpu), va, COMMON / 2 * PAGE, VL_READ | VL_WRITE), VL_OK, "protect",
-           cpu, va);
+    expect(protect_space(mine(cpu), va, COMMON / 2 * PAGE, VL_READ, VL_OK), VL_OK, "protect", cpu,
+           va);
+    expect(protect_space(mine(cpu), va, COMMON / 2 * PAGE, VL_READ | VL_WRITE, VL_OK), VL_OK,
+           "protect", cpu, va);
 }
 
 /* The words of the common pages in a child: first seen, and later what must still be there. */
@@ -253,7 +365,7 @@ static void child_look(unsigned cpu, uint64_t *seen)
     for (unsigned page = 0; page < COMMON; page++) {
         vl_va va = PRIVATE_VA + page * PAGE;
 
-        expect(sim_load(va, &seen[page]), VL_OK, "load in the child", cpu, va);
+        expect(load(va, &seen[page]), VL_OK, "load in the child", cpu, va);
         if (seen[page] < smp.added_private[cpu][page]) {
             wrong("lost before the fork", cpu, va, seen[page], smp.added_private[cpu][page]);
         }
@@ -267,13 +379,13 @@ static void common_fork(unsigned cpu, uint64_t *random)
     struct vl_space *parent = mine(cpu), *child = NULL;
     bool takes_over = smp.is_split && sim_random(random) % 2 == 0;
 
-    expect(vl_space_fork(parent, &child), VL_OK, "fork", cpu, 0);
+    expect(fork_space(parent, &child), VL_OK, "fork", cpu, 0);
     smp.forks[cpu]++;
     sim_space_switch(child);
     child_look(cpu, seen);
     for (unsigned page = 0; page < COMMON; page++) {
         if (!takes_over && sim_random(random) % 2 == 0 &&
-            sim_add(PRIVATE_VA + page * PAGE, 1000000) == VL_OK) {
+            add(PRIVATE_VA + page * PAGE, 1000000) == VL_OK) {
             seen[page] += 1000000;
         }
     }
@@ -308,7 +420,7 @@ static void look_elsewhere(unsigned cpu, uint64_t *random)
 
     if (got == VL_OK) {
         vl_frame_ref_put(pfn);
-    } else if (got != VL_EFAULT && got != VL_EACCES) {
+    } else if (got != VL_EFAULT && got != VL_EACCES && !again(got)) {
         wrong("frame_get", cpu, va, (uint64_t)(int64_t)got, 0);
     }
 }
@@ -327,7 +439,7 @@ static void file_use(unsigned cpu, uint64_t *random)
         expect(vl_object_extend(smp.file, FILE_PAGES * PAGE), VL_OK, "extend", cpu, va);
         return;
     }
-    got = sim_random(random) % 2 == 0 ? sim_store(va, page) : sim_load(va, &seen);
+    got = sim_random(random) % 2 == 0 ? store(va, page) : load(va, &seen);
     if ((got != VL_OK && got != VL_EBUSERROR) || (seen != page && seen != 0)) {
         wrong("file", cpu, va, got == VL_OK ? seen : (uint64_t)(int64_t)got, page);
     }
@@ -341,7 +453,7 @@ static void late_look(unsigned cpu)
         vl_va va = LATE_VA + page * PAGE + 8;
         uint64_t seen = 0;
 
-        expect(sim_load(va, &seen), VL_OK, "load of the late file", cpu, va);
+        expect(load(va, &seen), VL_OK, "load of the late file", cpu, va);
         if (seen != 0 && seen != smp.late_generation) {
             wrong("a page from before the cut", cpu, va, seen, smp.late_generation);
         }
@@ -357,14 +469,13 @@ static void late_cut(unsigned cpu)
     late_look(cpu);
     expect(vl_object_truncate(smp.late, 0), VL_OK, "truncate", cpu, LATE_VA);
     for (unsigned page = 0; page < FILE_PAGES; page++) {
-        expect(sim_load(LATE_VA + page * PAGE, &seen), VL_EBUSERROR, "load beyond the end", cpu,
+        expect(load(LATE_VA + page * PAGE, &seen), VL_EBUSERROR, "load beyond the end", cpu,
                LATE_VA + page * PAGE);
     }
     smp.late_generation++;
     expect(vl_object_extend(smp.late, RACE_PAGES * PAGE), VL_OK, "extend", cpu, LATE_VA);
     for (unsigned page = 0; page < FILE_PAGES; page++) {
-        expect(vl_object_page_get(smp.late, page, VL_PAGE_CREATE, &pfn), VL_OK, "page_get", cpu,
-               page);
+        expect(page_get(smp.late, page, VL_PAGE_CREATE, &pfn), VL_OK, "page_get", cpu, page);
         atomic_store((_Atomic uint64_t *)vl_frame_to_virt(pfn) + 1, smp.late_generation);
         vl_object_page_put(pfn);
     }
@@ -379,7 +490,7 @@ static void late_use(unsigned cpu, uint64_t *random)
         late_cut(cpu);
         return;
     }
-    got = sim_store(LATE_VA + sim_random(random) % FILE_PAGES * PAGE, 1);
+    got = store(LATE_VA + sim_random(random) % FILE_PAGES * PAGE, 1);
     if (got != VL_OK && got != VL_EBUSERROR) {
         wrong("late", cpu, LATE_VA, (uint64_t)(int64_t)got, 0);
     }
@@ -401,7 +512,7 @@ static void race(unsigned cpu)
         vl_va va = FRESH_VA + page * PAGE;
 
         meet(page + 1);
-        expect(sim_add(va + 16 + 8 * (page % 2), 1), VL_OK, "race", cpu, va);
+        expect(add(va + 16 + 8 * (page % 2), 1), VL_OK, "race", cpu, va);
     }
 }
 
@@ -441,7 +552,7 @@ static void check_race(struct vl_space *space, uint64_t want)
     for (unsigned page = 0; page < RACE_PAGES; page++) {
         uint64_t seen = 0;
 
-        assert_int_equal(sim_load(FRESH_VA + page * PAGE + 16 + 8 * (page % 2), &seen), VL_OK);
+        assert_int_equal(load(FRESH_VA + page * PAGE + 16 + 8 * (page % 2), &seen), VL_OK);
         assert_int_equal(seen, want);
     }
     sim_space_switch(NULL);
@@ -456,7 +567,7 @@ static void run_races(void)
     atomic_store(&smp.arrived, 0);
     sim_run_on_cpus(smp.cpus, races, NULL);
     check_race(smp.space, smp.cpus);
-    assert_int_equal(vl_space_fork(smp.space, &child), VL_OK);
+    assert_int_equal(fork_space(smp.space, &child), VL_OK);
     atomic_store(&smp.arrived, 0);
     sim_run_on_cpus(smp.cpus, races, NULL);
     check_race(smp.space, 2 * smp.cpus);
@@ -536,9 +647,9 @@ static void check_sums(unsigned cpu)
             want_private += smp.is_split && i != cpu ? 0 : smp.added_private[i][page];
             want_shared += smp.added_shared[i][page];
         }
-        assert_int_equal(sim_load(PRIVATE_VA + page * PAGE, &seen), VL_OK);
+        assert_int_equal(load(PRIVATE_VA + page * PAGE, &seen), VL_OK);
         assert_int_equal(seen, want_private);
-        assert_int_equal(sim_load(SHARED_VA + page * PAGE, &seen), VL_OK);
+        assert_int_equal(load(SHARED_VA + page * PAGE, &seen), VL_OK);
         assert_int_equal(seen, want_shared);
     }
     for (unsigned i = 0; i < smp.cpus; i++) {
@@ -571,7 +682,7 @@ static void split(void)
     memset(smp.added_private, 0, sizeof(smp.added_private));
     memset(smp.added_shared, 0, sizeof(smp.added_shared));
     for (unsigned cpu = 0; cpu < smp.cpus; cpu++) {
-        assert_int_equal(vl_space_fork(smp.space, &smp.of[cpu]), VL_OK);
+        assert_int_equal(fork_space(smp.space, &smp.of[cpu]), VL_OK);
     }
     smp.is_split = true;
 }
@@ -602,7 +713,7 @@ static void report(void)
     assert_true(forks != 0);
 }
 
-static void run(unsigned cpus, uint64_t seed)
+static void run(unsigned cpus, uint64_t seed, bool is_failing)
 {
     struct sim_config config = {
         .ram_bytes = 64u << 20, .cpus = cpus, .seed = sim_seed(seed), .quiet = true};
@@ -612,6 +723,7 @@ static void run(unsigned cpus, uint64_t seed)
     before = free_frames();
     memset(&smp, 0, sizeof(smp));
     smp.cpus = cpus;
+    smp.is_failing = is_failing;
     smp.ops = sim_ops(OPS);
     smp.ops = smp.ops < OPS ? smp.ops : OPS;
     smp.ops /= getenv("VL_TEST_QUICK") != NULL ? 4 : 1;
@@ -635,7 +747,9 @@ static void run(unsigned cpus, uint64_t seed)
         if (!smp.is_split) {
             run_races();
         }
+        sim_fail_often(is_failing ? FAILS_PER_65536 : 0);
         sim_run_on_cpus(cpus, one_cpu, NULL);
+        sim_fail_often(0);
         sim_irq_storm_end();
         sim_hold_up(0);
         check_all();
@@ -654,13 +768,19 @@ static void run(unsigned cpus, uint64_t seed)
 static void two_cpus(void **state)
 {
     (void)state;
-    run(VL_SMP ? 2 : 1, 31);
+    run(VL_SMP ? 2 : 1, 31, false);
 }
 
 static void four_cpus(void **state)
 {
     (void)state;
-    run(VL_SMP ? CPUS_MAX : 1, 32);
+    run(VL_SMP ? CPUS_MAX : 1, 32, false);
+}
+
+static void two_cpus_while_memory_fails(void **state)
+{
+    (void)state;
+    run(VL_SMP ? 2 : 1, 33, true);
 }
 
 int main(void)
@@ -668,6 +788,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_cpus),
         cmocka_unit_test(four_cpus),
+        cmocka_unit_test(two_cpus_while_memory_fails),
     };
 
     return cmocka_run_group_tests_name("space_smp", tests, NULL, NULL);
