@@ -106,7 +106,7 @@ $(B)/libsim.a: $(SIM_OBJ) $(SIM_CORE_OBJ)
 TEST_SRC := $(wildcard tests/unit/*.c tests/contract/*.c tests/model/*.c tests/sim/*.c)
 TEST_BIN := $(TEST_SRC:tests/%.c=$(B)/tests/%)
 # Parsers of the kernel that know nothing of it are tested and fuzzed here too.
-PARSER_SRC := kernel/fs/cpio.c
+PARSER_SRC := kernel/fs/cpio.c kernel/proc/elf.c kernel/proc/space_write.c
 TEST_LIB := $(patsubst %.c,$(B)/%.o,$(wildcard tests/lib/*.c)) $(PARSER_SRC:%.c=$(B)/hosted/%.o)
 $(B)/hosted/%.o: %.c
 	@mkdir -p $(@D)

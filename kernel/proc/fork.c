@@ -199,13 +199,16 @@ static long child_inherit(struct process *child, const struct clone_request *req
 static long child_space(struct process *child, const struct clone_request *request)
 {
     struct process *parent = current_process();
+    unsigned long flags;
 
     if ((request->flags & CLONE_VM) == 0) {
         return (long)vl_space_fork(parent->space, &child->space);
     }
     vl_space_get(parent->space);
     child->space = parent->space;
+    flags = signal_lock(parent);
     parent->flags |= PROCESS_SHARES_SPACE;
+    signal_unlock(parent, flags);
     child->flags |= PROCESS_SHARES_SPACE;
     return 0;
 }

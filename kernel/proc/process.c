@@ -316,20 +316,27 @@ void groups_put(struct group_list *groups)
     }
 }
 
+/* The list may be replaced by another thread's setgroups(). */
 bool cred_in_group(uint32_t gid)
 {
-    const struct credentials *cred = current_cred();
+    struct process *process = current_process();
+    const struct credentials *cred = &process->cred;
+    unsigned long flags;
+    bool found = false;
     uint32_t i;
 
     if (gid == cred->fsgid) {
         return true;
     }
-    for (i = 0; cred->groups != NULL && i < cred->groups->count; i++) {
-        if (cred->groups->gid[i] == gid) {
-            return true;
-        }
+    if (cred->groups == NULL) {
+        return false;
     }
-    return false;
+    flags = signal_lock(process);
+    for (i = 0; cred->groups != NULL && i < cred->groups->count && !found; i++) {
+        found = cred->groups->gid[i] == gid;
+    }
+    signal_unlock(process, flags);
+    return found;
 }
 
 /* ---------------------------------------------------------------------- times, /proc/PID */

@@ -206,9 +206,12 @@ static void caps_after_uids(struct credentials *cred)
 static long cred_store(const struct credentials *fresh)
 {
     struct process *process = current_process();
+    struct group_list *groups;
     unsigned long flags = signal_lock(process);
 
+    groups = process->cred.groups; /* may have been replaced since the copy was made */
     process->cred = *fresh;
+    process->cred.groups = groups;
     caps_after_uids(&process->cred);
     signal_unlock(process, flags);
     return 0;
@@ -389,22 +392,29 @@ SYSCALL(setfsgid)
 
 SYSCALL(getgroups)
 {
-    const struct group_list *groups = current_cred()->groups;
-    uint32_t count = groups != NULL ? groups->count : 0;
+    struct process *process = current_process();
+    struct group_list copy = {.count = 0};
+    unsigned long flags = signal_lock(process);
 
+    if (process->cred.groups != NULL) {
+        copy.count = process->cred.groups->count;
+        memcpy(copy.gid, process->cred.groups->gid, copy.count * sizeof(uint32_t));
+    }
+    signal_unlock(process, flags);
     if ((int32_t)a < 0) {
         return -EINVAL;
     }
     if (a == 0) {
-        return (long)count;
+        return (long)copy.count;
     }
-    if ((uint32_t)a < count) {
+    if ((uint32_t)a < copy.count) {
         return -EINVAL;
     }
-    if (count != 0 && copy_to_user((uint64_t)b, groups->gid, count * sizeof(uint32_t)) != VL_OK) {
+    if (copy.count != 0 &&
+        copy_to_user((uint64_t)b, copy.gid, copy.count * sizeof(uint32_t)) != VL_OK) {
         return -EFAULT;
     }
-    return (long)count;
+    return (long)copy.count;
 }
 
 SYSCALL(setgroups)
