@@ -431,11 +431,21 @@ static inline bool is_cpu_idle(unsigned cpu)
     return it->current == it->idle && queue_of(cpu)->ready_count == 0;
 }
 
+/* Who wakes somebody while it ends leaves its CPU in a moment: no need to interrupt another one. */
+static inline bool is_cpu_free_soon(unsigned cpu)
+{
+    return current()->exit_begun != 0 && !cpu_in_irq() && queue_of(cpu)->ready_count == 0;
+}
+
 static unsigned choose_cpu(const struct thread *thread)
 {
     unsigned last = thread->cpu;
     unsigned count = cpu_count();
+    unsigned self = vl_host_cpu_id();
 
+    if (count > 1 && is_cpu_free_soon(self) && is_allowed(thread, self)) {
+        return self;
+    }
     if (count == 1 || (is_allowed(thread, last) && is_cpu_idle(last))) {
         return last;
     }
