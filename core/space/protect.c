@@ -109,7 +109,8 @@ static void change_entry(struct vli_gather *gather, struct vli_table_slot *slot,
             vli_entry_set(slot, va, fresh); /* was held: nobody has it in a TLB */
         }
     } else if (!vli_pte_is_present(fresh)) {
-        vli_entry_change(gather, slot, va, fresh);
+        /* Bit by bit: the MMU may set the dirty bit until the last moment. */
+        vli_entry_narrow(gather, slot, va, entry & ~fresh, fresh & ~entry);
     } else if (lost != 0 || barred != 0) {
         vli_entry_narrow(gather, slot, va, lost | (entry & ~fresh & VLI_PTE_NX),
                          barred | (fresh & ~entry & VLI_PTE_WRITE));
