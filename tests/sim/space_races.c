@@ -1,10 +1,11 @@
 /*
  * Goal: threads of one space fault, unmap, protect, fork, move and truncate at once, and nothing is
  * lost, shown to the wrong one, or leaked.
- * Method: CPUs of the simulated machine run programs of one space. Each word written names its
- * address; whoever reads finds that, zero (it was unmapped and mapped again) or a refusal. A table
- * of counters in shared memory is added to by all with locked instructions while pages of it are
- * protected, and must come out exact. Afterwards the space is validated and frames are counted.
+ * Method: CPUs of the simulated machine, held up at random where they let go of a lock, run
+ * programs of one space. Each word written names its address; whoever reads finds that, zero (it
+ * was unmapped and mapped again) or a refusal. A table of counters in shared memory is added to by
+ * all with locked instructions while pages of it are protected, and must come out exact. Afterwards
+ * the space is validated and frames are counted.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -25,6 +26,8 @@
 #define CPUS 1u
 #endif
 #define RW (VL_READ | VL_WRITE)
+/* A CPU is held up once in so many times. */
+#define HOLD_UP 12u
 
 /* ThreadSanitizer makes a round some twenty times as long. */
 #ifdef VLI_TSAN
@@ -142,10 +145,12 @@ static void begin(void)
     atomic_store(&is_over, false);
     atomic_store(&wrong, 0);
     assert_int_equal(vl_space_create(&space), VL_OK);
+    sim_hold_up(HOLD_UP);
 }
 
 static void end(void)
 {
+    sim_hold_up(0);
     assert_int_equal(atomic_load(&wrong), 0);
     vl_space_validate(space);
     vl_space_put(space);
@@ -245,7 +250,62 @@ static void additions_are_exact(void **state)
     end();
 }
 
+/* Every page is touched first by all at once: one frame remains, and no addition is lost. */
+static void first_touch_cpu(void *arg, unsigned cpu)
+{
+    uint64_t pages = *(uint64_t *)arg;
+
+    (void)cpu;
+    sim_space_switch(space);
+    for (uint64_t i = 0; i < pages; i++) {
+        expect(sim_add(BASE + i * PAGE, 1) == VL_OK);
+    }
+    sim_space_switch(NULL);
+}
+
+static void first_touches_meet(void **state)
+{
+    uint64_t pages = sim_ops(ROUNDS(3000));
+    struct vl_space *child;
+    uint64_t value;
+
+    (void)state;
+    begin();
+    map_anon(space, BASE, pages * PAGE, RW);
+    sim_run_on_cpus(CPUS, first_touch_cpu, &pages);
+    assert_int_equal(usage(space).anonymous, pages);
+    vl_space_validate(space);
+    /* Once more: now each page is copied first. */
+    assert_int_equal(vl_space_fork(space, &child), VL_OK);
+    sim_run_on_cpus(CPUS, first_touch_cpu, &pages);
+    assert_int_equal(usage(space).anonymous, pages);
+    sim_space_switch(space);
+    for (uint64_t i = 0; i < pages; i++) {
+        assert_int_equal(sim_load(BASE + i * PAGE, &value), VL_OK);
+        assert_int_equal(value, 2 * CPUS);
+    }
+    sim_space_switch(child);
+    for (uint64_t i = 0; i < pages; i++) {
+        assert_int_equal(sim_load(BASE + i * PAGE, &value), VL_OK);
+        assert_int_equal(value, CPUS);
+    }
+    sim_space_switch(NULL);
+    vl_space_put(child);
+    end();
+}
+
 /* ----------------------------------------------------------------------- truncate and fault */
+
+/* Nothing beyond page @pages of the object is there, shared or private. */
+static void expect_end(uint64_t pages)
+{
+    uint64_t value;
+
+    for (uint64_t i = pages + 1; i < PAGES; i++) {
+        expect(sim_load(BASE + i * PAGE, &value) == VL_EBUSERROR);
+        expect(sim_load(BASE + (PAGES + i) * PAGE, &value) == VL_EBUSERROR);
+    }
+}
 
 static void truncation_cpu(void *arg, unsigned cpu)
 {
@@ -263,6 +323,7 @@ static void truncation_cpu(void *arg, unsigned cpu)
             expect(vl_object_punch(object, pages * PAGE, (pages + 1) * PAGE) == VL_OK);
         } else {
             expect(vl_object_truncate(object, pages * PAGE + 16) == VL_OK);
+            expect_end(pages);
             expect(vl_object_extend(object, PAGES * PAGE) == VL_OK);
         }
     }
@@ -351,9 +412,9 @@ static void shortage_on_all_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_against_changes), cmocka_unit_test(changes_against_changes),
-        cmocka_unit_test(additions_are_exact),    cmocka_unit_test(truncation_against_faults),
-        cmocka_unit_test(shortage_on_all_cpus),
+        cmocka_unit_test(faults_against_changes),    cmocka_unit_test(changes_against_changes),
+        cmocka_unit_test(additions_are_exact),       cmocka_unit_test(first_touches_meet),
+        cmocka_unit_test(truncation_against_faults), cmocka_unit_test(shortage_on_all_cpus),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
