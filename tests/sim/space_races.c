@@ -296,14 +296,32 @@ static void first_touches_meet(void **state)
 
 /* ----------------------------------------------------------------------- truncate and fault */
 
-/* Nothing beyond page @pages of the object is there, shared or private. */
+/* Nothing beyond page @pages of the object is there, shared or private; nor does one come who had
+ * begun to fill a page before. */
 static void expect_end(uint64_t pages)
 {
     uint64_t value;
 
-    for (uint64_t i = pages + 1; i < PAGES; i++) {
-        expect(sim_load(BASE + i * PAGE, &value) == VL_EBUSERROR);
-        expect(sim_load(BASE + (PAGES + i) * PAGE, &value) == VL_EBUSERROR);
+    for (unsigned round = 0; round < 4; round++) {
+        for (uint64_t i = pages + 1; i < PAGES; i++) {
+            expect(sim_load(BASE + i * PAGE, &value) == VL_EBUSERROR);
+            expect(sim_load(BASE + (PAGES + i) * PAGE, &value) == VL_EBUSERROR);
+        }
+    }
+}
+
+/* What is mapped at page @index is the object's page, not one that a hole took out of it. */
+static void expect_same_page(uint64_t index)
+{
+    struct vl_pfn mapped;
+    struct vl_pfn kept;
+
+    for (unsigned round = 0; round < 4; round++) {
+        expect(vl_space_frame_get(space, BASE + index * PAGE, VL_READ, &mapped) == VL_OK);
+        expect(vl_object_page_get(object, index, VL_PAGE_FIND, &kept) == VL_OK);
+        expect(mapped.n == kept.n);
+        vl_object_page_put(kept);
+        vl_frame_ref_put(mapped);
     }
 }
 
@@ -321,6 +339,7 @@ static void truncation_cpu(void *arg, unsigned cpu)
 
         if (i % 3 == 0) {
             expect(vl_object_punch(object, pages * PAGE, (pages + 1) * PAGE) == VL_OK);
+            expect_same_page(pages);
         } else {
             expect(vl_object_truncate(object, pages * PAGE + 16) == VL_OK);
             expect_end(pages);
