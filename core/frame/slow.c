@@ -6,9 +6,13 @@
  *      |------------------------------|----------|----------|-------|
  *                                   high        low        min    min/2   0
  *      stocks are filled, requests of any kind  |          |       |
+ *      VL_ATOMIC | VL_MAY_FAIL -----------------|          |       |
  *      VL_WAIT, after reclaim ------------------------------|      |
  *      VL_ATOMIC ---------------------------------------------------|
  *      reclaim itself; a thread being killed ------------------------------|
+ *
+ * VL_ATOMIC | VL_MAY_FAIL is for who holds a lock and comes back without it, with VL_WAIT: what he
+ * took of the reserve would never be reclaimed for.
  *
  * Reclaim runs only where sleeping is allowed, with no core lock held, and never inside itself: the
  * thread is marked, and a marked thread's requests use the reserve instead. When reclaim brings
@@ -86,6 +90,10 @@ uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
 
     if (VLI_LIKELY(pfn != VLI_FRAME_LINK_NONE)) {
         return pfn;
+    }
+    if ((how & (VL_WAIT | VL_MAY_FAIL)) == VL_MAY_FAIL &&
+        (thread_flags & (VL_THREAD_RECLAIM | VL_THREAD_KILLED)) == 0) {
+        return VLI_FRAME_LINK_NONE;
     }
     if ((how & VL_WAIT) != 0 && thread != NULL) {
         may_sleep = (thread_flags & VL_THREAD_RECLAIM) == 0 && vl_host_may_sleep();

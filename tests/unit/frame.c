@@ -377,6 +377,32 @@ static void reclaim_makes_room(void **state)
     machine_off(before);
 }
 
+static void an_attempt_leaves_the_reserve_alone(void **state)
+{
+    struct vli_zone_info info;
+    struct vl_pfn pfn;
+    uint64_t before;
+
+    (void)state;
+    machine_on(64 * MIB, 1);
+    before = free_frames();
+    hoard_count = 0;
+    while (vl_frame_alloc(0, VL_ATOMIC | VL_MAY_FAIL, &hoard[hoard_count]) == VL_OK) {
+        hoard_count++;
+    }
+    assert_true(vli_zone_info(0, &info));
+    assert_int_equal(info.free, info.watermark_low);
+    vl_frame_set_reclaim(reclaim_from_hoard);
+    reclaim_calls = 0;
+    reclaim_limit = SIZE_MAX;
+    reclaim_recurses = false;
+    assert_int_equal(vl_frame_alloc(0, VL_WAIT, &pfn), VL_OK);
+    assert_int_equal(reclaim_calls, 1);
+    vl_frame_free(pfn, 0);
+    vl_frame_free_bulk(hoard, hoard_count);
+    machine_off(before);
+}
+
 static void reclaim_that_fails(void **state)
 {
     struct vl_pfn pfn;
@@ -577,6 +603,7 @@ int main(void)
         cmocka_unit_test(reserved_memory_can_be_released),
         cmocka_unit_test(bad_ranges_are_refused),
         cmocka_unit_test(reclaim_makes_room),
+        cmocka_unit_test(an_attempt_leaves_the_reserve_alone),
         cmocka_unit_test(reclaim_that_fails),
         cmocka_unit_test(who_is_killed_may_use_the_reserve),
         cmocka_unit_test(other_cpus_stocks_are_not_lost),
