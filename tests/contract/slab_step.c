@@ -6,8 +6,9 @@
  * back in an order that leaves the old address on top of another list, or keeps them. Each object
  * carries its own number, which must stand when it goes.
  *
- * The core's code is in a section of its own (see machine/sim/irq.c). ThreadSanitizer builds turn
- * interrupts off in the fast paths, so that the steps there interrupt nothing but their ends.
+ * The core's code is in a section of its own (see machine/sim/irq.c). ThreadSanitizer's runtime
+ * cannot be stepped through (it would meet its own locks), and its builds turn interrupts off in
+ * the fast paths: there the interrupt comes between the calls.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -101,6 +102,19 @@ static bool in_core(const ucontext_t *context)
     return at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text;
 }
 
+/* Runs the interrupt as the machine would. */
+static void inject(void)
+{
+    sim_self.irq_off = 1;
+    sim_self.in_irq = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    interrupt();
+    atomic_signal_fence(memory_order_seq_cst);
+    sim_self.in_irq = 0;
+    sim_self.irq_off = 0;
+    injected++;
+}
+
 static void on_step(int number, siginfo_t *info, void *context)
 {
     (void)number;
@@ -110,17 +124,21 @@ static void on_step(int number, siginfo_t *info, void *context)
         return;
     }
     is_injecting = 1;
-    sim_self.irq_off = 1;
-    sim_self.in_irq = 1;
-    atomic_signal_fence(memory_order_seq_cst);
-    interrupt();
-    atomic_signal_fence(memory_order_seq_cst);
-    sim_self.in_irq = 0;
-    sim_self.irq_off = 0;
+    inject();
     is_injecting = 0;
-    injected++;
 }
 
+#if defined(VLI_TSAN)
+static void stepping_on(void)
+{
+    inject();
+}
+
+static void stepping_off(void)
+{
+    inject();
+}
+#else
 static void stepping_on(void)
 {
     __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "cc", "memory");
@@ -130,6 +148,7 @@ static void stepping_off(void)
 {
     __asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "cc", "memory");
 }
+#endif
 
 static void release_held(void)
 {
