@@ -215,11 +215,26 @@ static void pages_drop(struct vl_object *object, uint64_t first, uint64_t end)
     vli_rmap_walk_range(&object->rmap, first, end, empty_range, NULL);
 }
 
+/* Zeroes a page from byte @from on. Programs may write it meanwhile: hence atomic stores, in no
+ * order.
+ */
+static void bytes_zero(void *page, size_t from)
+{
+    _Atomic unsigned char *bytes = page;
+    _Atomic uint64_t *words = page;
+
+    for (; from % sizeof(*words) != 0; from++) {
+        atomic_store_explicit(&bytes[from], 0, memory_order_relaxed);
+    }
+    for (; from < VL_PAGE_SIZE; from += sizeof(*words)) {
+        atomic_store_explicit(&words[from / sizeof(*words)], 0, memory_order_relaxed);
+    }
+}
+
 /* Bytes of page @index from @from on read as zeros. */
 static void tail_zero(struct vl_object *object, uint64_t index, size_t from)
 {
     struct vl_frame *frame;
-    unsigned char *bytes;
 
     vli_spin_lock(&object->pages_lock, VLI_RANK_PAGES);
     frame = vli_pages_find(&object->pages, index);
@@ -230,10 +245,7 @@ static void tail_zero(struct vl_object *object, uint64_t index, size_t from)
     if (frame == NULL) {
         return;
     }
-    bytes = vli_frame_virt(vli_frame_pfn(frame));
-    for (size_t i = from; i < VL_PAGE_SIZE; i++) {
-        bytes[i] = 0;
-    }
+    bytes_zero(vli_frame_virt(vli_frame_pfn(frame)), from);
     vli_rmap_frame_put(frame);
 }
 
