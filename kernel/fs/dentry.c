@@ -89,7 +89,7 @@ struct dentry *dentry_make(struct dentry *parent, const char *name, size_t len, 
         return NULL;
     }
     set_name(dentry, name, len, own);
-    vli_spin_init(&dentry->lock);
+    name_lock_init(&dentry->lock);
     atomic_init(&dentry->references, 1);
     if (parent != NULL) {
         dentry_get(parent);
@@ -132,7 +132,7 @@ struct dentry *dentry_find(struct dentry *dir, const char *name, size_t len)
     uint32_t hash = name_hash(name, len);
     struct dentry *found = NULL;
 
-    vli_spin_lock(&dir->lock, KRANK_DIR);
+    name_read_lock(&dir->lock, KRANK_DIR);
     if (table->count != 0) {
         for (found = *bucket_of(table, hash); found != NULL; found = found->hash_next) {
             if (found->hash == hash && found->name_len == len &&
@@ -142,7 +142,7 @@ struct dentry *dentry_find(struct dentry *dir, const char *name, size_t len)
             }
         }
     }
-    vli_spin_unlock(&dir->lock, KRANK_DIR);
+    name_read_unlock(&dir->lock, KRANK_DIR);
     return found;
 }
 
@@ -191,9 +191,9 @@ static long table_reserve(struct dentry *dir)
     if (fresh == NULL) {
         return old != NULL ? 0 : -ENOMEM; /* longer chains will do */
     }
-    vli_spin_lock(&dir->lock, KRANK_DIR);
+    name_write_lock(&dir->lock, KRANK_DIR);
     rehash(table, fresh, buckets - 1);
-    vli_spin_unlock(&dir->lock, KRANK_DIR);
+    name_write_unlock(&dir->lock, KRANK_DIR);
     vl_kfree(old);
     return 0;
 }
@@ -268,9 +268,9 @@ long dentry_add(struct dentry *dentry)
         return result;
     }
     dentry_get(dentry);
-    vli_spin_lock(&dir->lock, KRANK_DIR);
+    name_write_lock(&dir->lock, KRANK_DIR);
     table_link(dir->inode->u.table, dentry);
-    vli_spin_unlock(&dir->lock, KRANK_DIR);
+    name_write_unlock(&dir->lock, KRANK_DIR);
     alias_set(dentry);
     return 0;
 }
@@ -281,9 +281,9 @@ void dentry_remove(struct dentry *dentry)
 
     VL_ASSERT(mutex_is_held_by_me(&dir->inode->mutex));
     alias_clear(dentry);
-    vli_spin_lock(&dir->lock, KRANK_DIR);
+    name_write_lock(&dir->lock, KRANK_DIR);
     table_unlink(dir->inode->u.table, dentry);
-    vli_spin_unlock(&dir->lock, KRANK_DIR);
+    name_write_unlock(&dir->lock, KRANK_DIR);
     dentry_put(dentry);
 }
 
@@ -300,26 +300,26 @@ bool dentry_is_empty(struct dentry *dir)
 static void lock_dirs(struct dentry *first, struct dentry *second) VL_NO_LOCK_CHECK
 {
     if (first == second) {
-        vli_spin_lock(&first->lock, KRANK_DIR);
+        name_write_lock(&first->lock, KRANK_DIR);
     } else if ((uintptr_t)first < (uintptr_t)second) {
-        vli_spin_lock(&first->lock, KRANK_DIR);
-        vli_spin_lock(&second->lock, KRANK_DIR_SECOND);
+        name_write_lock(&first->lock, KRANK_DIR);
+        name_write_lock(&second->lock, KRANK_DIR_SECOND);
     } else {
-        vli_spin_lock(&second->lock, KRANK_DIR);
-        vli_spin_lock(&first->lock, KRANK_DIR_SECOND);
+        name_write_lock(&second->lock, KRANK_DIR);
+        name_write_lock(&first->lock, KRANK_DIR_SECOND);
     }
 }
 
 static void unlock_dirs(struct dentry *first, struct dentry *second) VL_NO_LOCK_CHECK
 {
     if (first == second) {
-        vli_spin_unlock(&first->lock, KRANK_DIR);
+        name_write_unlock(&first->lock, KRANK_DIR);
     } else if ((uintptr_t)first < (uintptr_t)second) {
-        vli_spin_unlock(&second->lock, KRANK_DIR_SECOND);
-        vli_spin_unlock(&first->lock, KRANK_DIR);
+        name_write_unlock(&second->lock, KRANK_DIR_SECOND);
+        name_write_unlock(&first->lock, KRANK_DIR);
     } else {
-        vli_spin_unlock(&first->lock, KRANK_DIR_SECOND);
-        vli_spin_unlock(&second->lock, KRANK_DIR);
+        name_write_unlock(&first->lock, KRANK_DIR_SECOND);
+        name_write_unlock(&second->lock, KRANK_DIR);
     }
 }
 
@@ -338,7 +338,7 @@ long dentry_move(struct dentry *dentry, struct dentry *dir, const char *name, si
     }
     dentry_get(dir);
     lock_dirs(old_dir, dir);
-    vli_spin_lock(&dentry->lock, KRANK_DENTRY);
+    name_write_lock(&dentry->lock, KRANK_DENTRY);
     if (displaced != NULL) {
         table_unlink(dir->inode->u.table, displaced);
     }
@@ -350,7 +350,7 @@ long dentry_move(struct dentry *dentry, struct dentry *dir, const char *name, si
     dentry->parent = dir;
     table_link(dir->inode->u.table, dentry);
     atomic_fetch_add_explicit(&move_count, 1, memory_order_release);
-    vli_spin_unlock(&dentry->lock, KRANK_DENTRY);
+    name_write_unlock(&dentry->lock, KRANK_DENTRY);
     unlock_dirs(old_dir, dir);
     vl_kfree(old_name);
     dentry_put(old_dir);
@@ -380,16 +380,16 @@ long dentry_exchange(struct dentry *first, struct dentry *second) VL_NO_LOCK_CHE
     struct dentry *high = low == first ? second : first;
 
     lock_dirs(first_dir, second_dir);
-    vli_spin_lock(&low->lock, KRANK_DENTRY);
-    vli_spin_lock(&high->lock, KRANK_FILES);
+    name_write_lock(&low->lock, KRANK_DENTRY);
+    name_write_lock(&high->lock, KRANK_FILES);
     table_unlink(first_dir->inode->u.table, first);
     table_unlink(second_dir->inode->u.table, second);
     swap_names(first, second);
     table_link(second_dir->inode->u.table, first);
     table_link(first_dir->inode->u.table, second);
     atomic_fetch_add_explicit(&move_count, 1, memory_order_release);
-    vli_spin_unlock(&high->lock, KRANK_FILES);
-    vli_spin_unlock(&low->lock, KRANK_DENTRY);
+    name_write_unlock(&high->lock, KRANK_FILES);
+    name_write_unlock(&low->lock, KRANK_DENTRY);
     unlock_dirs(first_dir, second_dir);
     return 0;
 }
@@ -401,7 +401,7 @@ static struct dentry *step_up(struct dentry *dentry, bool *out_is_mount)
 {
     struct dentry *up;
 
-    vli_spin_lock(&dentry->lock, KRANK_DENTRY);
+    name_read_lock(&dentry->lock, KRANK_DENTRY);
     up = dentry->parent;
     *out_is_mount = false;
     if (up == NULL && dentry == dentry->inode->super->root) {
@@ -411,7 +411,7 @@ static struct dentry *step_up(struct dentry *dentry, bool *out_is_mount)
     if (up != NULL) {
         dentry_get(up);
     }
-    vli_spin_unlock(&dentry->lock, KRANK_DENTRY);
+    name_read_unlock(&dentry->lock, KRANK_DENTRY);
     return up;
 }
 
@@ -425,13 +425,13 @@ struct dentry *dentry_uncover(struct dentry *dentry)
         if (atomic_load_explicit(&dentry->mounted, memory_order_relaxed) == NULL) {
             return dentry;
         }
-        vli_spin_lock(&dentry->lock, KRANK_DENTRY);
+        name_read_lock(&dentry->lock, KRANK_DENTRY);
         super = atomic_load_explicit(&dentry->mounted, memory_order_relaxed);
         if (super != NULL) {
             root = super->root;
             dentry_get(root);
         }
-        vli_spin_unlock(&dentry->lock, KRANK_DENTRY);
+        name_read_unlock(&dentry->lock, KRANK_DENTRY);
         if (root == NULL) {
             return dentry;
         }
@@ -464,13 +464,13 @@ static bool prepend_name(struct dentry *dentry, char *out, size_t *pos)
 {
     bool fits;
 
-    vli_spin_lock(&dentry->lock, KRANK_DENTRY);
+    name_read_lock(&dentry->lock, KRANK_DENTRY);
     fits = *pos > dentry->name_len;
     if (fits) {
         *pos -= dentry->name_len;
         memcpy(out + *pos, dentry->name, dentry->name_len);
     }
-    vli_spin_unlock(&dentry->lock, KRANK_DENTRY);
+    name_read_unlock(&dentry->lock, KRANK_DENTRY);
     if (fits) {
         out[--*pos] = '/';
     }
@@ -516,9 +516,9 @@ static bool is_deleted(struct dentry *dentry)
 {
     bool result;
 
-    vli_spin_lock(&dentry->lock, KRANK_DENTRY);
+    name_read_lock(&dentry->lock, KRANK_DENTRY);
     result = dentry->parent != NULL && dentry->parent->inode->u.table != NULL && !dentry->is_hashed;
-    vli_spin_unlock(&dentry->lock, KRANK_DENTRY);
+    name_read_unlock(&dentry->lock, KRANK_DENTRY);
     return result;
 }
 
@@ -592,12 +592,12 @@ struct dentry *dentry_child(struct dentry *dir, uint64_t pos)
     if (table == NULL) {
         return NULL;
     }
-    vli_spin_lock(&dir->lock, KRANK_DIR);
+    name_read_lock(&dir->lock, KRANK_DIR);
     child = entry_from(table, pos);
     if (child != NULL) {
         dentry_get(child);
     }
-    vli_spin_unlock(&dir->lock, KRANK_DIR);
+    name_read_unlock(&dir->lock, KRANK_DIR);
     return child;
 }
 

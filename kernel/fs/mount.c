@@ -115,9 +115,9 @@ static const struct fs_type *type_find(const char *name)
 static void cover(struct super *super, struct dentry *target)
 {
     super->covers = target;
-    vli_spin_lock(&target->lock, KRANK_DENTRY);
+    name_write_lock(&target->lock, KRANK_DENTRY);
     atomic_store_explicit(&target->mounted, super, memory_order_release);
-    vli_spin_unlock(&target->lock, KRANK_DENTRY);
+    name_write_unlock(&target->lock, KRANK_DENTRY);
 }
 
 long mount_type(const char *source, const char *target, const char *type_name, uint64_t flags,
@@ -278,16 +278,16 @@ static long uncover(struct super *super, bool lazily)
     if (has_mounts(super)) {
         return -EBUSY;
     }
-    vli_spin_lock(&target->lock, KRANK_DENTRY);
+    name_write_lock(&target->lock, KRANK_DENTRY);
     atomic_store_explicit(&target->mounted, NULL, memory_order_relaxed);
-    vli_spin_unlock(&target->lock, KRANK_DENTRY);
+    name_write_unlock(&target->lock, KRANK_DENTRY);
     if (!lazily && tree_is_busy(super->root, 1)) {
         cover(super, target);
         return -EBUSY;
     }
-    vli_spin_lock(&super->root->lock, KRANK_DENTRY);
+    name_write_lock(&super->root->lock, KRANK_DENTRY);
     super->covers = NULL;
-    vli_spin_unlock(&super->root->lock, KRANK_DENTRY);
+    name_write_unlock(&super->root->lock, KRANK_DENTRY);
     vli_list_remove(&super->link);
     dentry_put(target);
     return 0;

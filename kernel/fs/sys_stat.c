@@ -264,6 +264,7 @@ static long statfs_super(struct super *super, uint64_t user)
 {
     struct user_statfs out;
     int64_t used = atomic_load_explicit(&super->pages, memory_order_relaxed);
+    uint64_t inodes;
 
     memset(&out, 0, sizeof(out));
     out.type = super->type->magic;
@@ -275,6 +276,10 @@ static long statfs_super(struct super *super, uint64_t user)
         out.blocks = (uint64_t)super->pages_max;
         out.blocks_free = used < super->pages_max ? (uint64_t)(super->pages_max - used) : 0;
         out.blocks_available = out.blocks_free;
+        /* As tmpfs: at most one inode a page. One reference of the super is the mount's. */
+        inodes = atomic_load_explicit(&super->references, memory_order_relaxed) - 1u;
+        out.files = (uint64_t)super->pages_max;
+        out.files_free = inodes < out.files ? out.files - inodes : 0;
     }
     return copy_to_user(user, &out, sizeof(out)) == VL_OK ? 0 : -EFAULT;
 }

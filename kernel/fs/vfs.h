@@ -17,10 +17,11 @@
  *   (M) inode->mutex         a directory: changes of its table; a file: writes and truncation.
  *                            Two directories: the ancestor first, unrelated ones by address under
  *                            (R); a directory before its child
- *   (D) dentry->lock         spin: the table of this directory, and the name and parent of each
- *                            dentry in it. To change a name or a parent, the locks of both old and
- *                            new parent and of the dentry itself are held, so any of them is
- *                            enough to read. KRANK_DIR, _DIR_SECOND, _DENTRY
+ *   (D) dentry->lock         spin, readers or a writer (name_lock.h): the table of this directory,
+ *                            and the name and parent of each dentry in it. To change a name or a
+ *                            parent, the locks of both old and new parent and of the dentry itself
+ *                            are held, so any of them is enough to read. KRANK_DIR, _DIR_SECOND,
+ *                            KRANK_DENTRY
  *   (A) atomic; (C) constant once published; (I) inode->spin
  *
  * A path walk takes (D) of one directory at a time, for a look into its table, and no other lock.
@@ -34,6 +35,7 @@
 #include "core/base/tree.h"
 #include "kernel/fs/file.h"
 #include "kernel/fs/iter.h"
+#include "kernel/fs/name_lock.h"
 #include "kernel/sched/lock.h"
 #include "kernel/sched/timer.h"
 
@@ -118,12 +120,12 @@ struct dentry {
     struct inode *inode;             /* (C) counted */
     _Atomic(struct super *) mounted; /* what covers this; written under mounts' lock */
     _Atomic uint32_t references;
-    struct vli_spinlock lock; /* (D) */
-    uint32_t hash;            /* parent's (D) */
-    uint16_t name_len;        /* (D) */
-    uint8_t is_hashed;        /* parent's (D): is in its table */
-    uint8_t is_name_own;      /* (D): name was allocated apart */
-    char *name;               /* (D) not ended by 0; points at inline_name if it fits */
+    struct name_lock lock; /* (D) */
+    uint32_t hash;         /* parent's (D) */
+    uint16_t name_len;     /* (D) */
+    uint8_t is_hashed;     /* parent's (D): is in its table */
+    uint8_t is_name_own;   /* (D): name was allocated apart */
+    char *name;            /* (D) not ended by 0; points at inline_name if it fits */
     char inline_name[40];
 };
 
