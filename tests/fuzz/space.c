@@ -12,6 +12,7 @@
 #include "machine/sim/sim.h"
 #include "tests/lib/drive.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct drive drive;
@@ -35,6 +36,21 @@ static uint64_t free_frames(void)
     vl_drain_all();
     vl_frame_counts(&counts);
     return counts.free_zones + counts.free_stock;
+}
+
+/* Long inputs from the start: twenty bytes are ten operations, which break nothing. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static char option[] = "-len_control=0";
+    char **more = calloc((size_t)*argc + 2, sizeof(*more));
+
+    if (more == NULL) {
+        return 1;
+    }
+    memcpy(more, *argv, (size_t)*argc * sizeof(*more));
+    more[(*argc)++] = option;
+    *argv = more;
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
