@@ -43,7 +43,7 @@ void dev_init(void)
     static const struct termios first = {
         .input = ICRNL | IXON,
         .output = OPOST | ONLCR,
-        .control = 0x1cb2, /* B115200 CS8 CREAD HUPCL CLOCAL, as Linux's serial console */
+        .control = 0xcbd, /* B9600 CS8 CREAD HUPCL CLOCAL, as Linux's serial console */
         .local = ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
         .cc = {3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0}};
     struct tty *tty = &serial_tty;

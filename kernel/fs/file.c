@@ -183,9 +183,7 @@ static long find_or_make(struct path_end *end, unsigned flags, unsigned mode, st
     if (result == -ENOENT) {
         mutex_lock(&dir->inode->mutex);
         result = dentry_lookup(dir, end->name, end->len, out);
-        if (result == -ENOENT && dir->inode->ops->make == NULL) {
-            result = -EACCES;
-        } else if (result == -ENOENT) {
+        if (result == -ENOENT && dir->inode->ops->make != NULL) {
             result = node_make_locked(dir, end->name, end->len,
                                       S_IFREG | (mode & 07777u & ~fs_umask()), 0, NULL, out);
             *out_is_new = result == 0;

@@ -31,7 +31,7 @@ static long tmpfs_fill(struct super *super, const char *options)
     return result;
 }
 
-static const struct fs_type rootfs_type = {"rootfs", 0x858458f6, ram_fill};
+static const struct fs_type rootfs_type = {"rootfs", 0x01021994, tmpfs_fill}; /* as Linux's */
 static const struct fs_type internal_type = {"pipefs", 0x50495045, NULL};
 static const struct fs_type tmpfs_type = {"tmpfs", 0x01021994, tmpfs_fill};
 static const struct fs_type ramfs_type = {"ramfs", 0x858458f6, ram_fill};
@@ -87,7 +87,7 @@ void mount_root(void)
 {
     root = super_make(&rootfs_type, "rootfs");
     internal = super_make(&internal_type, "none");
-    if (root == NULL || internal == NULL || ram_fill(root, "") != 0) {
+    if (root == NULL || internal == NULL || tmpfs_fill(root, "") != 0) {
         vli_panic("no memory for the root file system");
     }
     vli_list_insert_before(&mounts, &root->link);

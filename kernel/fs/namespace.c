@@ -53,6 +53,8 @@ static void drop_link(struct inode *inode)
 
 /* ---------------------------------------------------------------------------------- make */
 
+/* A directory of /proc finds names and makes none: what is not there gives ENOENT, as on Linux. */
+
 static bool is_device(uint32_t mode)
 {
     return (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFBLK;
@@ -76,7 +78,7 @@ long node_make_locked(struct dentry *dir, const char *name, size_t len, uint32_t
     if (result != 0) {
         return result;
     }
-    if (dir->inode->ops->make == NULL || (is_device(mode) && !may_make_devices())) {
+    if (is_device(mode) && !may_make_devices()) {
         return -EPERM;
     }
     result = dir->inode->ops->make(dir->inode, mode, device, link, &inode);
@@ -120,7 +122,7 @@ long node_make(struct path_end *end, uint32_t mode, uint32_t device, const char 
     if (result == 0) {
         dentry_put(old);
         result = -EEXIST;
-    } else if (result == -ENOENT) {
+    } else if (result == -ENOENT && dir->inode->ops->make != NULL) {
         if (end->has_slash && (mode & S_IFMT) != S_IFDIR) {
             result = -ENOENT;
         } else {
@@ -230,7 +232,8 @@ static long link_locked(struct inode *inode, struct path_end *end)
         dentry_put(dentry);
         return -EEXIST;
     }
-    if (result != -ENOENT || end->has_slash || (dir->inode->flags & INODE_DEAD) != 0) {
+    if (result != -ENOENT || end->has_slash || (dir->inode->flags & INODE_DEAD) != 0 ||
+        dir->inode->ops->make == NULL) {
         return result;
     }
     result = may_change(dir);
@@ -240,7 +243,7 @@ static long link_locked(struct inode *inode, struct path_end *end)
     if (inode->super != dir->inode->super) {
         return -EXDEV;
     }
-    if (dir->inode->ops->make == NULL || inode_is(inode, S_IFDIR)) {
+    if (inode_is(inode, S_IFDIR)) {
         return -EPERM;
     }
     /* A file whose last name went may not get one again, unless it never had one. */
@@ -354,7 +357,7 @@ static long rename_find(struct rename *rename)
     result = dentry_lookup(rename->to->dir, rename->to->name, rename->to->len, &rename->target);
     if (result != 0) {
         rename->target = NULL;
-        if (result != -ENOENT || exchange) {
+        if (result != -ENOENT || exchange || rename->to->dir->inode->ops->make == NULL) {
             return result;
         }
     } else if ((rename->flags & RENAME_NOREPLACE) != 0) {

@@ -41,6 +41,7 @@ struct proc_entry {
     /* S_IFLNK: a text, or what it leads to. */
     long (*link)(char *out, size_t size, struct proc_key key);
     long (*follow)(struct dentry **out, struct proc_key key);
+    uint32_t size; /* that stat gives */
     /* S_IFDIR: constant entries, functions for further ones, or both. */
     const struct proc_entry *children;
     long (*lookup)(const char *name, size_t len, struct proc_key key,

@@ -63,18 +63,21 @@ static long show_fdinfo(struct proc_text *text, struct proc_key key)
 }
 
 /* A descriptor that is open, named @name. 0 or an errno. */
-static long fd_lookup(const char *name, size_t len, struct proc_key key, struct proc_key *out_key)
+static long fd_lookup(const char *name, size_t len, struct proc_key key, struct proc_key *out_key,
+                      unsigned *out_flags)
 {
     struct file *file;
     uint32_t fd;
     long result;
 
+    *out_flags = 0;
     if (!proc_number(name, len, &fd)) {
         return -ENOENT;
     }
     *out_key = (struct proc_key){key.pid, fd};
     result = file_of(*out_key, &file);
     if (result == 0) {
+        *out_flags = atomic_load_explicit(&file->flags, memory_order_relaxed);
         file_put(file);
     }
     return result;
@@ -83,10 +86,17 @@ static long fd_lookup(const char *name, size_t len, struct proc_key key, struct 
 long proc_fd_lookup(const char *name, size_t len, struct proc_key key,
                     const struct proc_entry **out_entry, struct proc_key *out_key)
 {
-    static const struct proc_entry entry = {.mode = S_IFLNK | 0700, .follow = follow_fd};
+    /* By access mode: the owner's bits say what the descriptor was opened for. */
+    static const struct proc_entry entries[4] = {
+        {.mode = S_IFLNK | 0500, .follow = follow_fd, .size = 64},
+        {.mode = S_IFLNK | 0300, .follow = follow_fd, .size = 64},
+        {.mode = S_IFLNK | 0700, .follow = follow_fd, .size = 64},
+        {.mode = S_IFLNK | 0700, .follow = follow_fd, .size = 64}};
+    unsigned flags;
+    long result = fd_lookup(name, len, key, out_key, &flags);
 
-    *out_entry = &entry;
-    return fd_lookup(name, len, key, out_key);
+    *out_entry = &entries[flags & O_ACCMODE];
+    return result;
 }
 
 long proc_fdinfo_lookup(const char *name, size_t len, struct proc_key key,
@@ -94,8 +104,10 @@ long proc_fdinfo_lookup(const char *name, size_t len, struct proc_key key,
 {
     static const struct proc_entry entry = {.mode = S_IFREG | 0444, .show = show_fdinfo};
 
+    unsigned flags;
+
     *out_entry = &entry;
-    return fd_lookup(name, len, key, out_key);
+    return fd_lookup(name, len, key, out_key, &flags);
 }
 
 long proc_fd_list(struct file *file, struct dir_sink *sink, struct proc_key key)

@@ -316,8 +316,8 @@ static long show_limits(struct proc_text *text, struct proc_key key)
                              {"Max processes", "processes"},  {"Max open files", "files"},
                              {"Max locked memory", "bytes"},  {"Max address space", "bytes"},
                              {"Max file locks", "locks"},     {"Max pending signals", "signals"},
-                             {"Max msgqueue size", "bytes"},  {"Max nice priority", ""},
-                             {"Max realtime priority", ""},   {"Max realtime timeout", "us"}};
+                             {"Max msgqueue size", "bytes"},  {"Max nice priority", NULL},
+                             {"Max realtime priority", NULL}, {"Max realtime timeout", "us"}};
     struct process *process = process_find(key.pid);
 
     if (process == NULL) {
@@ -330,21 +330,67 @@ static long show_limits(struct proc_text *text, struct proc_key key)
         proc_print(text, "%-25s ", names[i].name);
         print_limit(text, pair.soft);
         print_limit(text, pair.hard);
-        proc_print(text, "%-10s\n", names[i].unit);
+        if (names[i].unit != NULL) {
+            proc_print(text, "%-10s", names[i].unit);
+        }
+        proc_print(text, "\n");
     }
     process_put(process);
     return 0;
 }
 
-static long show_zero(struct proc_text *text, VLI_UNUSED struct proc_key key)
+static long show_oom_score(struct proc_text *text, struct proc_key key)
 {
-    proc_print(text, "0\n");
+    struct process *process = process_find(key.pid);
+    struct vl_frame_counts counts;
+
+    if (process == NULL) {
+        return -ESRCH;
+    }
+    vl_frame_counts(&counts);
+    proc_print(text, "%lu\n",
+               (unsigned long)(process_badness(process) * 1000 / (int64_t)counts.managed));
+    process_put(process);
     return 0;
 }
 
-static long store_nothing(VLI_UNUSED const char *bytes, VLI_UNUSED size_t len,
-                          VLI_UNUSED struct proc_key key)
+static long show_oom_adjust(struct proc_text *text, struct proc_key key)
 {
+    struct process *process = process_find(key.pid);
+
+    if (process == NULL) {
+        return -ESRCH;
+    }
+    proc_print(text, "%d\n", atomic_load_explicit(&process->oom_adjust, memory_order_relaxed));
+    process_put(process);
+    return 0;
+}
+
+static long store_oom_adjust(const char *bytes, size_t len, struct proc_key key)
+{
+    bool is_negative = len != 0 && bytes[0] == '-';
+    struct process *process;
+    uint32_t value;
+    int32_t adjust;
+
+    while (len != 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == 0)) {
+        len--;
+    }
+    if (!proc_number(bytes + is_negative, len - is_negative, &value) || value > 1000) {
+        return -EINVAL;
+    }
+    process = process_find(key.pid);
+    if (process == NULL) {
+        return -ESRCH;
+    }
+    adjust = is_negative ? -(int32_t)value : (int32_t)value;
+    if (adjust < atomic_load_explicit(&process->oom_adjust, memory_order_relaxed) &&
+        !capable_root()) {
+        process_put(process);
+        return -EACCES;
+    }
+    atomic_store_explicit(&process->oom_adjust, adjust, memory_order_relaxed);
+    process_put(process);
     return 0;
 }
 
@@ -412,11 +458,11 @@ static long follow_root(struct dentry **out, struct proc_key key)
         {.name = "limits", .mode = S_IFREG | 0444, .show = show_limits},                           \
         {.name = "maps", .mode = S_IFREG | 0444, .show = show_maps},                               \
         {.name = "mounts", .mode = S_IFREG | 0444, .show = proc_mounts},                           \
-        {.name = "oom_score", .mode = S_IFREG | 0444, .show = show_zero},                          \
+        {.name = "oom_score", .mode = S_IFREG | 0444, .show = show_oom_score},                     \
         {.name = "oom_score_adj",                                                                  \
          .mode = S_IFREG | 0644,                                                                   \
-         .show = show_zero,                                                                        \
-         .store = store_nothing},                                                                  \
+         .show = show_oom_adjust,                                                                  \
+         .store = store_oom_adjust},                                                               \
         {.name = "root", .mode = S_IFLNK | 0777, .follow = follow_root},                           \
         {.name = "smaps", .mode = S_IFREG | 0444, .show = show_smaps},                             \
         {.name = "stat", .mode = S_IFREG | 0444, .show = show_stat},                               \

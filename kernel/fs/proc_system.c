@@ -290,10 +290,11 @@ static void print_mount(struct super *super, void *arg)
 {
     struct proc_text *text = arg;
     char *path = vl_kmalloc(PATH_MAX_BYTES, VL_WAIT);
+    struct dentry *root = fs_root();
     enum path_state state;
 
-    if (path != NULL &&
-        dentry_path(super->root, root_super()->root, path, PATH_MAX_BYTES, &state) >= 0) {
+    if (path != NULL && dentry_path(super->root, root, path, PATH_MAX_BYTES, &state) >= 0 &&
+        state != PATH_OUTSIDE) {
         proc_print(text, "%s %s %s %s%s%s%s%s 0 0\n", super->source, path, super->type->name,
                    (super->flags & MS_RDONLY) != 0 ? "ro" : "rw",
                    (super->flags & MS_NOSUID) != 0 ? ",nosuid" : "",
@@ -301,6 +302,7 @@ static void print_mount(struct super *super, void *arg)
                    (super->flags & MS_NOEXEC) != 0 ? ",noexec" : "",
                    (super->flags & MS_NOATIME) != 0 ? ",noatime" : ",relatime");
     }
+    dentry_put(root);
     vl_kfree(path);
 }
 

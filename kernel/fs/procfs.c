@@ -275,7 +275,7 @@ static long text_write(struct file *file, struct user_iter *from, uint64_t *pos)
     long result;
 
     if (entry->store == NULL) {
-        return -EIO;
+        return -EINVAL;
     }
     if (len >= STORE_MAX) {
         return -EINVAL;
@@ -302,7 +302,12 @@ static const struct inode_ops proc_dir_ops = {
     .lookup = proc_lookup, .list = proc_list, .open = proc_open};
 static const struct inode_ops proc_file_ops = {.open = proc_open};
 static const struct inode_ops proc_text_link_ops = {.read_link = proc_read_link};
-static const struct inode_ops proc_object_link_ops = {.follow = proc_follow};
+static uint64_t proc_size(struct inode *inode)
+{
+    return entry_of(inode)->size;
+}
+
+static const struct inode_ops proc_object_link_ops = {.follow = proc_follow, .size = proc_size};
 static const struct file_ops proc_dir_file_ops = {.list = proc_list};
 static const struct file_ops proc_text_file_ops = {
     .read = text_read, .write = text_write, .release = proc_release};

@@ -26,8 +26,16 @@ struct hard_link {
 
 #define LINK_BUCKETS 64u
 
+/* A directory, whose time is set when nothing more is made in it. */
+struct directory_time {
+    struct directory_time *next;
+    struct dentry *dentry; /* counted */
+    uint64_t modified_ns;
+};
+
 struct unpack {
     struct cpio_reader reader;
+    struct directory_time *times;
     struct vl_pa start;      /* of the archive */
     const unsigned char *at; /* the same, as the kernel sees it */
     uint64_t released;       /* frames before this address are given back or adopted */
@@ -178,6 +186,30 @@ static void remove_old(const struct cpio_entry *entry)
     path_end_put(&end);
 }
 
+/* Remember a directory's time; without memory it has that of its last entry. */
+static void time_remember(struct unpack *unpack, struct dentry *dentry, uint64_t modified_ns)
+{
+    struct directory_time *time = vl_kmalloc(sizeof(*time), VL_WAIT);
+
+    if (time != NULL) {
+        dentry_get(dentry);
+        *time = (struct directory_time){unpack->times, dentry, modified_ns};
+        unpack->times = time;
+    }
+}
+
+static void times_set(struct unpack *unpack)
+{
+    while (unpack->times != NULL) {
+        struct directory_time *time = unpack->times;
+
+        unpack->times = time->next;
+        time->dentry->inode->modified_ns = time->modified_ns;
+        dentry_put(time->dentry);
+        vl_kfree(time);
+    }
+}
+
 static long unpack_entry(struct unpack *unpack, const struct cpio_entry *entry)
 {
     char *text = NULL;
@@ -215,6 +247,9 @@ static long unpack_entry(struct unpack *unpack, const struct cpio_entry *entry)
     inode->uid = entry->uid;
     inode->gid = entry->gid;
     inode->modified_ns = (uint64_t)entry->modified_s * 1000000000u;
+    if (inode_is(inode, S_IFDIR)) {
+        time_remember(unpack, dentry, inode->modified_ns);
+    }
     unpack->files++;
     dentry_put(dentry);
     return result;
@@ -250,6 +285,7 @@ static void unpack_archive(struct unpack *unpack)
         printk(VL_LOG_WARNING, "initrd: some entries could not be made: error %ld", error);
     }
     links_forget(unpack);
+    times_set(unpack);
 }
 
 /* What Linux's built-in archive holds. */

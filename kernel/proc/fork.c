@@ -177,6 +177,8 @@ static long child_inherit(struct process *child, const struct clone_request *req
     child->personality = parent->personality;
     child->memory_policy = parent->memory_policy;
     child->dumpable = parent->dumpable;
+    atomic_init(&child->oom_adjust,
+                atomic_load_explicit(&parent->oom_adjust, memory_order_relaxed));
     child->exe = parent->exe;
     if (child->exe != NULL) {
         file_get(child->exe);

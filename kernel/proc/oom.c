@@ -1,5 +1,6 @@
 /*
- * oom.c - out of memory: the process with the most resident memory is killed.
+ * oom.c - out of memory: the process with the most resident memory is killed, as adjusted by
+ * /proc/PID/oom_score_adj.
  *
  * A thread that finds no frame asks here, with no lock of the core held. One victim at a time: as
  * long as one is dying, all who ask wait for it, a bounded time each. Process 1 is never chosen. A
@@ -27,24 +28,42 @@ static uint64_t resident_pages(struct process *process)
     return usage.anonymous + usage.file + usage.tables;
 }
 
-/* The largest process, with a reference; NULL: there is none to kill. */
+int64_t process_badness(struct process *process)
+{
+    int32_t adjust = atomic_load_explicit(&process->oom_adjust, memory_order_relaxed);
+    int64_t pages = (int64_t)resident_pages(process);
+    struct vl_frame_counts counts;
+
+    if (process == init_process || pages == 0 || adjust == -1000) {
+        return 0;
+    }
+    if (adjust != 0) {
+        vl_frame_counts(&counts);
+        pages += adjust * (int64_t)counts.managed / 1000;
+    }
+    return pages > 0 ? pages : 1; /* the last to be chosen, but chosen */
+}
+
+/* The worst process, with a reference; NULL: there is none to kill. */
 static struct process *victim_choose(uint64_t *out_pages)
 {
     struct process *best = NULL;
     struct process *process = process_next(2);
+    int64_t worst = 0;
     uint32_t pid;
 
     *out_pages = 0;
     while (process != NULL) {
-        uint64_t pages = process == init_process ? 0 : resident_pages(process);
+        int64_t badness = process_badness(process);
 
         pid = process->pid;
-        if (pages > *out_pages) {
+        if (badness > worst) {
             if (best != NULL) {
                 process_put(best);
             }
             best = process;
-            *out_pages = pages;
+            worst = badness;
+            *out_pages = resident_pages(process);
         } else {
             process_put(process);
         }

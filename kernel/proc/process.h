@@ -196,6 +196,7 @@ struct process {
     struct sem_undo *sem_undo; /* kernel/ipc's, under its lock; NULL until SEM_UNDO was used */
     uint32_t personality;
     uint32_t dumpable;
+    _Atomic int32_t oom_adjust; /* -1000 … 1000, thousandths of memory; -1000: never chosen */
     uint32_t memory_policy; /* MPOL_*, for get_mempolicy() */
     uint32_t no_new_privs;
     uint32_t membarrier;   /* registered for the private expedited one */
@@ -255,6 +256,10 @@ struct files *process_files_get(struct process *process);
 struct fs_context *process_fs_get(struct process *process);
 /** process_exe_get() - the program that it runs, with a reference (file_put()), or NULL. */
 struct file *process_exe_get(struct process *process);
+
+/** process_badness() - how soon the out-of-memory policy chooses it: pages, adjusted; at most 0:
+ * never. */
+int64_t process_badness(struct process *process);
 
 /** process_count() - processes that exist, zombies too; and threads. */
 unsigned process_count(unsigned *out_threads);
