@@ -61,11 +61,17 @@ static unsigned char pattern(uint64_t number, size_t i)
     return (unsigned char)(number * 31 + i * 7 + 1);
 }
 
+/* Every byte near both ends, where neighbours would meet; a sample of those between. */
+static size_t next_byte(size_t i, size_t size)
+{
+    return i < 64 || i + 128 >= size ? i + 1 : i + 61;
+}
+
 static void fill(void *object, size_t size, uint64_t number)
 {
     unsigned char *bytes = object;
 
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i = next_byte(i, size)) {
         bytes[i] = pattern(number, i);
     }
 }
@@ -74,7 +80,7 @@ static bool holds(const void *object, size_t size, uint64_t number)
 {
     const unsigned char *bytes = object;
 
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i = next_byte(i, size)) {
         if (bytes[i] != pattern(number, i)) {
             return false;
         }
