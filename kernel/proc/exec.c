@@ -5,6 +5,7 @@
  * (elf.c, exec_args.c), end the process's other threads, and only then commit: from there on
  * nothing can fail.
  */
+#include "core/base/log.h"
 #include "kernel/proc/exec.h"
 #include "kernel/proc/posix_timer.h"
 
@@ -213,7 +214,8 @@ static void cred_exec(struct process *process, const struct file *file)
     uint32_t uid;
     uint32_t gid;
 
-    if ((mode & 06000u) != 0) {
+    process->keep_caps = 0;
+    if ((mode & 06000u) != 0 && process->no_new_privs == 0) {
         file_owner(file, &uid, &gid);
         if ((mode & 04000u) != 0) {
             cred->euid = uid;
@@ -355,25 +357,35 @@ static void exec_free(struct exec *exec)
     exec_strings_free(&exec->strings);
 }
 
-static long exec_user(int dirfd, uint64_t user_path, uint64_t argv, uint64_t envp,
-                      unsigned at_flags)
+/* The name that a program opened beside a descriptor goes by, as on Linux: /dev/fd/N[/path]. */
+static char *fd_path(int dirfd, const char *path)
 {
-    struct exec *exec;
-    char *path;
-    long result =
-        user_path_get(&path, user_path,
-                      (at_flags & AT_EMPTY_PATH) != 0 ? PATH_EMPTY_ALLOWED : PATH_EMPTY_REFUSED);
+    size_t size = strlen(path) + 24;
+    char *name = vl_kmalloc(size, VL_WAIT);
 
-    if (result != 0) {
-        return result;
+    if (name != NULL) {
+        (void)vli_print(name, size, path[0] != 0 ? "/dev/fd/%d/%s" : "/dev/fd/%d%s", dirfd, path);
     }
-    exec = vl_kmalloc(sizeof(*exec), VL_WAIT);
+    return name;
+}
+
+static long exec_path(int dirfd, const char *path, uint64_t argv, uint64_t envp, unsigned at_flags)
+{
+    struct exec *exec = vl_kmalloc(sizeof(*exec), VL_WAIT);
+    char *name = NULL;
+    long result = -ENOMEM;
+
     if (exec == NULL) {
-        user_path_put(path);
         return -ENOMEM;
     }
     exec_init(exec, path);
-    result = vfs_open_exec(dirfd, path, at_flags, &exec->file);
+    if (dirfd != AT_FDCWD && path[0] != '/') {
+        name = fd_path(dirfd, path);
+        exec->path = name;
+    }
+    if (exec->path != NULL) {
+        result = vfs_open_exec(dirfd, path, at_flags, &exec->file);
+    }
     if (result == 0) {
         result = exec_strings_user(&exec->strings, argv, envp);
     }
@@ -382,6 +394,24 @@ static long exec_user(int dirfd, uint64_t user_path, uint64_t argv, uint64_t env
     }
     exec_free(exec);
     vl_kfree(exec);
+    vl_kfree(name);
+    return result;
+}
+
+static long exec_user(int dirfd, uint64_t user_path, uint64_t argv, uint64_t envp,
+                      unsigned at_flags)
+{
+    char *path;
+    long result =
+        user_path_get(&path, user_path,
+                      (at_flags & AT_EMPTY_PATH) != 0 ? PATH_EMPTY_ALLOWED : PATH_EMPTY_REFUSED);
+
+    if (result != 0) {
+        return result;
+    }
+    result = (at_flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) != 0
+                 ? -EINVAL
+                 : exec_path(dirfd, path, argv, envp, at_flags);
     user_path_put(path);
     return result;
 }
@@ -414,10 +444,5 @@ SYSCALL(execve)
 
 SYSCALL(execveat)
 {
-    unsigned at_flags = (unsigned)e;
-
-    if ((at_flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) != 0) {
-        return -EINVAL;
-    }
-    return exec_user((int)a, (uint64_t)b, (uint64_t)c, (uint64_t)d, at_flags);
+    return exec_user((int)a, (uint64_t)b, (uint64_t)c, (uint64_t)d, (unsigned)e);
 }

@@ -19,6 +19,7 @@
 #define CLONE_PARENT         0x00008000u
 #define CLONE_THREAD         0x00010000u
 #define CLONE_NEWNS          0x00020000u
+#define CLONE_SYSVSEM        0x00040000u
 #define CLONE_SETTLS         0x00080000u
 #define CLONE_PARENT_SETTID  0x00100000u
 #define CLONE_CHILD_CLEARTID 0x00200000u
@@ -179,6 +180,9 @@ static long child_inherit(struct process *child, const struct clone_request *req
     child->dumpable = parent->dumpable;
     atomic_init(&child->oom_adjust,
                 atomic_load_explicit(&parent->oom_adjust, memory_order_relaxed));
+    child->no_new_privs = parent->no_new_privs;
+    child->keep_caps = parent->keep_caps;
+    child->timer_slack_ns = parent->timer_slack_ns;
     child->exe = parent->exe;
     if (child->exe != NULL) {
         file_get(child->exe);
@@ -419,6 +423,67 @@ SYSCALL(clone)
         return -EINVAL;
     }
     return clone_any(&request);
+}
+
+/* Descriptors or the working directory become the process's own. Threads share them always here, so
+ * that a process with several cannot. */
+static long unshare_files(uint32_t flags)
+{
+    struct process *process = current_process();
+    struct files *files = NULL;
+    struct fs_context *fs = NULL;
+    unsigned long irq;
+
+    if ((flags & CLONE_FILES) != 0) {
+        files = files_clone(process->files);
+        if (files == NULL) {
+            return -ENOMEM;
+        }
+    }
+    if ((flags & CLONE_FS) != 0) {
+        fs = fs_context_clone(process->fs);
+        if (fs == NULL && files != NULL) {
+            files_put(files);
+        }
+        if (fs == NULL) {
+            return -ENOMEM;
+        }
+    }
+    irq = signal_lock(process);
+    if (files != NULL) {
+        struct files *old = process->files;
+
+        process->files = files;
+        files = old;
+    }
+    if (fs != NULL) {
+        struct fs_context *old = process->fs;
+
+        process->fs = fs;
+        fs = old;
+    }
+    signal_unlock(process, irq);
+    if (files != NULL) {
+        files_put(files);
+    }
+    if (fs != NULL) {
+        fs_context_put(fs);
+    }
+    return 0;
+}
+
+SYSCALL(unshare)
+{
+    uint32_t flags = (uint32_t)a;
+
+    if ((flags & ~(CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND |
+                   CLONE_VM)) != 0) {
+        return -EINVAL; /* namespaces, as on a Linux without them */
+    }
+    if (current_process()->task_count > 1) {
+        return (flags & ~CLONE_SYSVSEM) != 0 ? -EINVAL : 0;
+    }
+    return unshare_files(flags);
 }
 
 /* Libcs fall back to clone. */

@@ -196,7 +196,7 @@ SYSCALL(getegid)
 /* Root that becomes somebody else loses what root may do, unless it keeps it saved. */
 static void caps_after_uids(struct credentials *cred)
 {
-    if (cred->uid != 0 && cred->euid != 0 && cred->suid != 0) {
+    if (cred->uid != 0 && cred->euid != 0 && cred->suid != 0 && current_process()->keep_caps == 0) {
         cred->cap_permitted = 0;
     }
     cred->cap_effective = cred->euid == 0 ? cred->cap_permitted : 0;

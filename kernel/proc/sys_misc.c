@@ -133,15 +133,19 @@ enum prctl_option {
     PR_GET_DUMPABLE = 3,
     PR_SET_DUMPABLE = 4,
     PR_GET_KEEPCAPS = 7,
+    PR_SET_KEEPCAPS = 8,
     PR_SET_NAME = 15,
     PR_GET_NAME = 16,
     PR_GET_SECCOMP = 21,
     PR_CAPBSET_READ = 23,
+    PR_SET_TIMERSLACK = 29,
     PR_GET_TIMERSLACK = 30,
     PR_SET_CHILD_SUBREAPER = 36,
     PR_GET_CHILD_SUBREAPER = 37,
     PR_SET_NO_NEW_PRIVS = 38,
     PR_GET_NO_NEW_PRIVS = 39,
+    PR_SET_THP_DISABLE = 41,
+    PR_GET_THP_DISABLE = 42,
     PR_SET_PTRACER = 0x59616d61,
     PR_SET_VMA = 0x53564d41
 };
@@ -202,12 +206,26 @@ SYSCALL(prctl)
     case PR_GET_NAME:
         return prctl_name(a, (uint64_t)b);
     case PR_GET_KEEPCAPS:
+        return (long)process->keep_caps;
     case PR_GET_SECCOMP:
         return 0;
     case PR_CAPBSET_READ:
         return b >= 0 && b <= 40 ? 1 : -EINVAL;
     case PR_GET_TIMERSLACK:
-        return 50000;
+        return process->timer_slack_ns != 0 ? (long)process->timer_slack_ns : 50000;
+    case PR_SET_TIMERSLACK: /* timers are exact whatever it says */
+        process->timer_slack_ns = b > 0 ? (uint64_t)b : 0;
+        return 0;
+    case PR_SET_THP_DISABLE: /* there are no transparent huge pages */
+        return c != 0 || d != 0 || e != 0 ? -EINVAL : 0;
+    case PR_GET_THP_DISABLE:
+        return b != 0 || c != 0 || d != 0 || e != 0 ? -EINVAL : 1;
+    case PR_SET_KEEPCAPS:
+        if (b != 0 && b != 1) {
+            return -EINVAL;
+        }
+        process->keep_caps = (uint32_t)b;
+        return 0;
     case PR_SET_CHILD_SUBREAPER:
     case PR_GET_CHILD_SUBREAPER:
         return prctl_subreaper((int)a == PR_SET_CHILD_SUBREAPER, (uint64_t)b);

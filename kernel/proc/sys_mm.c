@@ -471,3 +471,21 @@ SYSCALL(munlockall)
 {
     return 0;
 }
+
+/* ----------------------------------------------------------------------- protection keys */
+
+/* Keys are not switched on in the CPU: as on a Linux machine that has none. */
+SYSCALL(pkey_alloc)
+{
+    return a != 0 || ((uint64_t)b & ~(uint64_t)3) != 0 ? -EINVAL : -ENOSPC;
+}
+
+SYSCALL(pkey_free)
+{
+    return -EINVAL;
+}
+
+SYSCALL(pkey_mprotect)
+{
+    return (int)d == -1 ? sys_mprotect(a, b, c, 0, 0, 0) : -EINVAL;
+}

@@ -43,6 +43,7 @@
     CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) CALL(302, prlimit64) \
     CALL(309, getcpu) CALL(310, process_vm_readv) CALL(311, process_vm_writev) \
     CALL(318, getrandom) FULL(322, execveat) CALL(324, membarrier) CALL(325, mlock2) \
+    CALL(272, unshare) CALL(329, pkey_mprotect) CALL(330, pkey_alloc) CALL(331, pkey_free) \
     CALL(334, rseq) CALL(424, pidfd_send_signal) CALL(434, pidfd_open) FULL(435, clone3) \
     CALL(448, process_mrelease)
 

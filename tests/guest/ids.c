@@ -5,6 +5,7 @@
  * Method: calls in a child each, results printed and compared with Linux's.
  */
 #include "check.h"
+#include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -143,6 +144,49 @@ static void processes(void)
     record("personality", syscall(SYS_personality, 0xffffffff));
 }
 
+static void show_no_new_privs(void)
+{
+    record("PR_GET_NO_NEW_PRIVS", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+}
+
+static void inherited(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    in_child("a child's", show_no_new_privs);
+    record("PR_SET_TIMERSLACK", prctl(PR_SET_TIMERSLACK, 1234));
+    record("PR_GET_TIMERSLACK", prctl(PR_GET_TIMERSLACK));
+    record("PR_SET_KEEPCAPS", prctl(PR_SET_KEEPCAPS, 1));
+    record("PR_GET_KEEPCAPS", prctl(PR_GET_KEEPCAPS));
+    record("PR_SET_KEEPCAPS 2", prctl(PR_SET_KEEPCAPS, 2));
+}
+
+static void named_by_descriptor(void)
+{
+    char *arguments[] = {"sh", "-c", "exit 6", NULL};
+    char *none[] = {NULL};
+    int fd = open("/bin/sh", O_PATH | O_CLOEXEC);
+
+    if (fork() == 0) {
+        syscall(SYS_execveat, fd, "", arguments, none, AT_EMPTY_PATH);
+        _exit(errno);
+    }
+    int status = 0;
+    wait(&status);
+    record_status("execveat of a descriptor", status);
+    record("execveat, nothing named", syscall(SYS_execveat, fd, "", arguments, none, 0));
+    record("execveat, unknown flag", syscall(SYS_execveat, fd, "", arguments, none, 1 << 30));
+    record("execveat, beside a file", syscall(SYS_execveat, fd, "x", arguments, none, 0));
+    record("execveat, bad descriptor", syscall(SYS_execveat, 99, "x", arguments, none, 0));
+}
+
+static void not_shared(void)
+{
+    record("unshare nothing", syscall(SYS_unshare, 0));
+    record("unshare files", syscall(SYS_unshare, CLONE_FILES | CLONE_FS));
+    record("unshare unknown", syscall(SYS_unshare, 1));
+    check(write(1, "", 0) == 0, "descriptors are still there");
+}
+
 static void scheduling(void)
 {
     struct sched_param parameter = {0};
@@ -218,6 +262,9 @@ int main(void)
     in_child("capabilities", capabilities);
     in_child("limits", limits);
     in_child("processes", processes);
+    in_child("inherited", inherited);
+    in_child("named by descriptor", named_by_descriptor);
+    in_child("not shared", not_shared);
     in_child("scheduling", scheduling);
     in_child("machine", machine);
     return check_done();
