@@ -90,7 +90,8 @@ VL_MUST_CHECK void *vl_kmalloc_any(size_t size, vl_how_t how);
  * Aligned to 8, and to their size when it is a power of 2 (beyond a page: as far as the host's
  * mapping keeps the alignment of physical addresses). Sizes up to 16384 come from caches, larger
  * ones are whole frames, up to 4 MiB. vl_kmalloc(0) returns a pointer that may be freed and not
- * read. With VL_ZEROED the @size bytes are zero.
+ * read. With VL_ZEROED the @size bytes are zero. A zone that @how names is kept to by whole frames
+ * only: an object may be of any zone.
  *
  * Context: any with VL_ATOMIC; thread, no core lock held, with VL_WAIT.
  * Cost: from this CPU's own list no lock and no locked instruction.
