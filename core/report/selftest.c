@@ -203,6 +203,25 @@ static void count_call(void *arg, unsigned cpu)
     calls->cpu = cpu;
 }
 
+/* Does %gs (or whatever the build uses) lead to the area that the host names? After vl_init(). */
+static bool check_this_cpu(void)
+{
+    const struct vli_percpu *named;
+    const struct vli_percpu *used;
+
+    vl_host_preempt_off();
+    named = vli_percpu_of(vl_host_cpu_id());
+    used = named->self == NULL ? named : vli_this_cpu();
+    vl_host_preempt_on();
+    if (named != used) {
+        vli_log(VL_LOG_ERROR,
+                "selftest: vl_host_percpu_area: 0x%lx, but this CPU's data is at 0x%lx",
+                (unsigned long)(uintptr_t)named, (unsigned long)(uintptr_t)used);
+        return false;
+    }
+    return true;
+}
+
 /* A call to this CPU alone, which needs no other to be up. */
 static bool check_cpu_call(void)
 {
@@ -283,12 +302,17 @@ enum vl_status vl_selftest(const char **out_hook)
     static const struct {
         bool (*is_right)(void);
         const char *hook;
-    } checks[] = {
-        {check_ranges, "vl_host_memory_ranges"}, {check_phys_to_virt, "vl_host_phys_to_virt"},
-        {check_bootstrap, "vl_host_bootstrap"},  {check_cpu_count, "vl_host_cpu_count"},
-        {check_cpu_id, "vl_host_cpu_id"},        {check_percpu_area, "vl_host_percpu_area"},
-        {check_cpu_call, "vl_host_cpu_call"},    {check_clock, "vl_host_clock_ns"},
-        {check_thread, "vl_host_thread"},        {check_wait, "vl_host_wait"}};
+    } checks[] = {{check_ranges, "vl_host_memory_ranges"},
+                  {check_phys_to_virt, "vl_host_phys_to_virt"},
+                  {check_bootstrap, "vl_host_bootstrap"},
+                  {check_cpu_count, "vl_host_cpu_count"},
+                  {check_cpu_id, "vl_host_cpu_id"},
+                  {check_percpu_area, "vl_host_percpu_area"},
+                  {check_this_cpu, "vl_host_percpu_area"},
+                  {check_cpu_call, "vl_host_cpu_call"},
+                  {check_clock, "vl_host_clock_ns"},
+                  {check_thread, "vl_host_thread"},
+                  {check_wait, "vl_host_wait"}};
 
     *out_hook = NULL;
     for (size_t i = 0; i < VLI_COUNT_OF(checks); i++) {
