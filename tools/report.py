@@ -13,8 +13,10 @@ figcaption,p.note{color:#555}svg{max-width:100%;height:auto}"""
 class Table:
     """Rows of text under a title; the first column is aligned to the left, the others right."""
 
-    def __init__(self, title, columns, notes=()):
+    def __init__(self, title, columns, notes=(), steady=True):
         self.title = title
+        # Not steady: times that depend on what else the machine does; documents leave them out.
+        self.steady = steady
         self.columns = columns
         self.notes = list(notes)
         self.rows = []
@@ -88,10 +90,12 @@ class Chart:
 
 
 def write(folder, name, tables, charts, head):
-    """Writes folder/NAME.txt; returns the HTML of these tables and charts."""
+    """Writes folder/NAME.txt and NAME.steady; returns the HTML of these tables and charts."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name + '.txt'), 'w') as stream:
         stream.write(head + '\n\n' + '\n'.join(t.text() for t in tables))
+    with open(os.path.join(folder, name + '.steady'), 'w') as stream:
+        stream.write(head + '\n\n' + '\n'.join(t.text() for t in tables if t.steady))
     parts = [t.html() for t in tables]
     for number, chart in enumerate(charts):
         drawn = chart.svg(folder, '%s-%d' % (name, number))
