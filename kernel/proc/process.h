@@ -197,12 +197,12 @@ struct process {
     uint32_t personality;
     uint32_t dumpable;
     _Atomic int32_t oom_adjust; /* -1000 … 1000, thousandths of memory; -1000: never chosen */
-    uint32_t memory_policy; /* MPOL_*, for get_mempolicy() */
+    uint32_t memory_policy;     /* MPOL_*, for get_mempolicy() */
     uint32_t no_new_privs;
     uint32_t keep_caps;      /* PR_SET_KEEPCAPS */
     uint64_t timer_slack_ns; /* PR_SET_TIMERSLACK; 0: the usual one */
-    uint32_t membarrier;   /* registered for the private expedited one */
-    struct task main_task; /* of the thread with tid == pid */
+    uint32_t membarrier;     /* registered for the private expedited one */
+    struct task main_task;   /* of the thread with tid == pid */
 };
 #define PROCESS_UNKILLABLE   1u /* process 1: signals without a handler do not touch it */
 #define PROCESS_EXECED       2u /* has called execve: setpgid by its parent is refused */
