@@ -107,7 +107,7 @@ SYSCALL_DECLARE(ppoll);
 SYSCALL_DECLARE(select);
 SYSCALL_DECLARE(pselect6);
 
-/* epoll.c, eventfd.c, socket.c */
+/* epoll.c, eventfd.c, timerfd.c, signalfd.c, socket.c */
 SYSCALL_DECLARE(epoll_create);
 SYSCALL_DECLARE(epoll_create1);
 SYSCALL_DECLARE(epoll_ctl);
@@ -118,6 +118,8 @@ SYSCALL_DECLARE(eventfd2);
 SYSCALL_DECLARE(timerfd_create);
 SYSCALL_DECLARE(timerfd_settime);
 SYSCALL_DECLARE(timerfd_gettime);
+SYSCALL_DECLARE(signalfd);
+SYSCALL_DECLARE(signalfd4);
 SYSCALL_DECLARE(socket);
 SYSCALL_DECLARE(socketpair);
 

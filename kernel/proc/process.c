@@ -62,6 +62,7 @@ struct process *process_create(void)
     vli_list_init(&process->pending.queue);
     vli_list_init(&process->dropped);
     wait_queue_init(&process->child_wait);
+    wait_queue_init(&process->arrivals);
     vli_spin_init(&process->signal_lock);
     process->rlimits = &rlimits_default;
     process->actions = &signal_default_actions;

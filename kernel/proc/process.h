@@ -162,6 +162,7 @@ struct process {
     struct vli_list tasks;           /* (S) */
     struct signal_actions *actions;  /* (S) shared until changed */
     struct signal_pending pending;   /* (S) */
+    struct wait_queue arrivals;      /* a signal was queued: signalfd waits here */
     uint32_t stop_signal;            /* (S) stopping or stopped by this */
     uint32_t group_exit;             /* (S) all threads die with group_exit_code */
     uint32_t group_exit_code;

@@ -424,6 +424,9 @@ bool signal_post_locked(struct process *process, struct task *task, const struct
         node->info = *info;
         vli_list_insert_before(&pending->queue, &node->link);
     }
+    if (!wait_queue_is_empty(&process->arrivals)) {
+        wake_all(&process->arrivals);
+    }
     signal_wake_taker(process, task, signo);
     return node != NULL;
 }

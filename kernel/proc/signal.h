@@ -139,4 +139,12 @@ signal_set signal_set_blocked(signal_set mask);
 void signal_mask_for_call(signal_set mask);
 void signal_mask_restore(void);
 
+/** signal_take() - take one of @set that is pending for the running thread. Context: thread, no
+ * locks. Returns: its number and *@out, or 0. */
+int signal_take(signal_set set, struct signal_info *out);
+
+/** signal_is_pending() - is one of @set pending for the running thread? Those who wait for it wait
+ * on process->arrivals. Context: thread. */
+bool signal_is_pending(signal_set set);
+
 #endif

@@ -200,6 +200,24 @@ static int await_try(struct task *task, signal_set set, struct signal_info *info
     return signo;
 }
 
+int signal_take(signal_set set, struct signal_info *out)
+{
+    int signo = await_try(current_task(), set, out);
+
+    current_task()->awaited = 0;
+    return signo;
+}
+
+bool signal_is_pending(signal_set set)
+{
+    const struct task *task = current_task();
+    unsigned long flags = signal_lock(task->process);
+    bool answer = ((task->pending.set | task->process->pending.set) & set) != 0;
+
+    signal_unlock(task->process, flags);
+    return answer;
+}
+
 SYSCALL(rt_sigtimedwait)
 {
     struct task *task = current_task();
