@@ -41,6 +41,7 @@ struct segment {
     struct mutex mutex;
     struct vl_object *object; /* NULL when it has ended */
     bool holds;               /* the segment's own reference */
+    bool is_listed;           /* false only until it is made; then it is in the table */
     uint64_t size;
     int64_t attached, detached, changed; /* seconds */
     uint32_t creator, last;              /* pids */
@@ -71,6 +72,9 @@ static void segment_release(void *owner)
     mutex_lock(&segment->mutex);
     segment->object = NULL;
     mutex_unlock(&segment->mutex);
+    if (!segment->is_listed) {
+        return; /* of a segment that could not be made: the caller holds the table's mutex */
+    }
     ipc_remove(&segments, &segment->entry);
 }
 
@@ -93,7 +97,7 @@ static struct ipc_entry *segment_create(const struct ipc_request *request, long 
 {
     struct segment *segment;
 
-    if (request->size == 0 || request->size > SHM_BYTES_MAX) {
+    if (request->size == 0 || request->size > INT64_MAX) { /* more is no size of a file */
         *out_error = -EINVAL;
         return NULL;
     }
@@ -115,16 +119,12 @@ static struct ipc_entry *segment_create(const struct ipc_request *request, long 
     segment->changed = ipc_seconds();
     segment->creator = current_process()->pid;
     if (vl_object_extend(segment->object, vli_round_up(request->size, VL_PAGE_SIZE)) != VL_OK) {
-        struct vl_object *object = segment->object;
-
-        /* Not in the table yet: the release must not look for it there. */
-        segment->entry.is_removed = true;
-        segment->entry.references = 1;
-        vl_object_put(object);
+        vl_object_put(segment->object);
         vl_kfree(segment);
         *out_error = -ENOMEM;
         return NULL;
     }
+    segment->is_listed = true;
     return &segment->entry;
 }
 

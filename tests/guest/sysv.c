@@ -77,6 +77,9 @@ static void shared_memory_errors(void)
     record("found but too small", shmget(key, 2 * PAGE, 0));
     record("no such key", shmget(0x56454c32, PAGE, 0));
     record("no size", shmget(IPC_PRIVATE, 0, IPC_CREAT | 0600));
+    record("more than memory is", shmget(IPC_PRIVATE, (size_t)1 << 62, IPC_CREAT | 0600));
+    record("more than a file has", shmget(IPC_PRIVATE, (size_t)1 << 63, IPC_CREAT | 0600));
+    record("wraps round", shmget(IPC_PRIVATE, SIZE_MAX - 4, IPC_CREAT | 0600));
     record_good("unaligned", (long)shmat(id, (void *)0x200000001, 0));
     at = shmat(id, (void *)0x200000001, SHM_RND);
     check(at == (char *)0x200000000, "rounded down");
