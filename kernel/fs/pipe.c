@@ -301,6 +301,177 @@ static long pipe_write(struct file *file, struct user_iter *from, uint64_t *pos)
     return done != 0 ? done : result;
 }
 
+/* ---------------------------------------------------------------------------------- splice */
+
+/* Wait until there is something to read. 1; 0: nothing will come; an errno. The mutex is held. */
+static long drain_wait(struct pipe *pipe, enum pipe_wait how) VL_REQUIRES(pipe->mutex)
+{
+    while (bytes_held(pipe) == 0) {
+        if (pipe->writers == 0) {
+            return 0;
+        }
+        if (how == PIPE_NO_WAIT) {
+            return -EAGAIN;
+        }
+        if (wait_on_mutex(&pipe->readers_wait, &pipe->mutex, WAIT_INTERRUPTIBLE, WAIT_FOREVER) ==
+            VL_EINTR) {
+            return -ERESTARTSYS;
+        }
+    }
+    return 1;
+}
+
+/* Wait until something fits. 1 or an errno. The mutex is held. */
+static long fill_wait(struct pipe *pipe, enum pipe_wait how) VL_REQUIRES(pipe->mutex)
+{
+    for (;;) {
+        if (pipe->readers == 0) {
+            signal_send_thread(current(), SIGPIPE);
+            return -EPIPE;
+        }
+        if (bytes_free(pipe) != 0) {
+            return 1;
+        }
+        if (how == PIPE_NO_WAIT) {
+            return -EAGAIN;
+        }
+        if (wait_on_mutex(&pipe->writers_wait, &pipe->mutex, WAIT_INTERRUPTIBLE, WAIT_FOREVER) ==
+            VL_EINTR) {
+            return -ERESTARTSYS;
+        }
+    }
+}
+
+static size_t smallest(size_t one, size_t two, size_t three)
+{
+    size_t least = one < two ? one : two;
+
+    return least < three ? least : three;
+}
+
+long pipe_drain(struct pipe *pipe, enum pipe_wait how, size_t len, pipe_mover *mover, void *arg)
+{
+    size_t done = 0;
+    long result;
+
+    mutex_lock(&pipe->mutex);
+    result = drain_wait(pipe, how);
+    while (result > 0 && done < len && bytes_held(pipe) != 0) {
+        uint64_t old_tail = pipe->tail;
+        size_t within = (size_t)(old_tail & VL_PAGE_MASK);
+        size_t piece = smallest(len - done, VL_PAGE_SIZE - within, bytes_held(pipe));
+
+        result = mover(arg, (char *)vl_frame_to_virt(*frame_at(pipe, old_tail)) + within, piece);
+        if (result > 0) {
+            pipe->tail += (size_t)result;
+            done += (size_t)result;
+            recycle(pipe, old_tail);
+        }
+        if (result != (long)piece) {
+            break;
+        }
+    }
+    mutex_unlock(&pipe->mutex);
+    if (done != 0) {
+        wake_if_any(&pipe->writers_wait);
+    }
+    return done != 0 ? (long)done : result;
+}
+
+long pipe_fill(struct pipe *pipe, enum pipe_wait how, size_t len, pipe_mover *mover, void *arg)
+{
+    size_t done = 0;
+    long result;
+
+    mutex_lock(&pipe->mutex);
+    result = fill_wait(pipe, how);
+    while (result > 0 && done < len && bytes_free(pipe) != 0) {
+        size_t within = (size_t)(pipe->head & VL_PAGE_MASK);
+        size_t piece = smallest(len - done, VL_PAGE_SIZE - within, bytes_free(pipe));
+
+        if (!frame_for_head(pipe)) {
+            result = -ENOMEM;
+            break;
+        }
+        result = mover(arg, (char *)vl_frame_to_virt(*frame_at(pipe, pipe->head)) + within, piece);
+        if (result > 0) {
+            pipe->head += (size_t)result;
+            done += (size_t)result;
+        }
+        if (result != (long)piece) {
+            break;
+        }
+    }
+    mutex_unlock(&pipe->mutex);
+    if (done != 0) {
+        wake_if_any(&pipe->readers_wait);
+    }
+    return done != 0 ? (long)done : result;
+}
+
+/* Both mutexes are held. */
+static long copy_locked(struct pipe *from, struct pipe *to, size_t len, enum pipe_copy_how what)
+{
+    uint64_t position = from->tail;
+    size_t done = 0;
+
+    while (done < len && position != from->head && bytes_free(to) != 0) {
+        uint64_t old = position;
+        size_t within = (size_t)(old & VL_PAGE_MASK);
+        size_t piece = smallest(len - done, VL_PAGE_SIZE - within, (size_t)(from->head - old));
+        struct user_iter iter;
+        long copied;
+
+        iter_kernel(&iter, (char *)vl_frame_to_virt(*frame_at(from, old)) + within, piece);
+        copied = give_bytes(to, &iter);
+        if (copied <= 0) {
+            return done != 0 ? (long)done : copied;
+        }
+        done += (size_t)copied;
+        position += (size_t)copied;
+        if (what == PIPE_TAKE) {
+            from->tail = position;
+            recycle(from, old);
+            position = from->tail;
+        }
+    }
+    return (long)done;
+}
+
+/* One of the two is waited for at a time; then both are locked, by address, to look again. */
+long pipe_copy(struct pipe *from, struct pipe *to, enum pipe_wait how, size_t len,
+               enum pipe_copy_how what)
+{
+    struct pipe *first = from < to ? from : to;
+    struct pipe *second = from < to ? to : from;
+    long result;
+
+    do {
+        mutex_lock(&from->mutex);
+        result = drain_wait(from, how);
+        mutex_unlock(&from->mutex);
+        if (result <= 0) {
+            return result;
+        }
+        mutex_lock(&to->mutex);
+        result = fill_wait(to, how);
+        mutex_unlock(&to->mutex);
+        if (result <= 0) {
+            return result;
+        }
+        mutex_lock(&first->mutex);
+        mutex_lock(&second->mutex);
+        result = copy_locked(from, to, len, what);
+        mutex_unlock(&second->mutex);
+        mutex_unlock(&first->mutex);
+    } while (result == 0);
+    if (result > 0) {
+        wake_if_any(&to->readers_wait);
+        wake_if_any(&from->writers_wait);
+    }
+    return result;
+}
+
 static unsigned pipe_poll(struct file *file, struct poll_wait *wait)
 {
     struct pipe *pipe = file->private_data;

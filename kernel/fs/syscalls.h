@@ -21,6 +21,11 @@ SYSCALL_DECLARE(lseek);
 SYSCALL_DECLARE(sendfile);
 SYSCALL_DECLARE(copy_file_range);
 
+/* splice.c */
+SYSCALL_DECLARE(splice);
+SYSCALL_DECLARE(tee);
+SYSCALL_DECLARE(vmsplice);
+
 /* sys_open.c */
 SYSCALL_DECLARE(open);
 SYSCALL_DECLARE(openat);

@@ -65,15 +65,15 @@
     CALL(257, openat) CALL(258, mkdirat) CALL(259, mknodat) CALL(260, fchownat) \
     CALL(261, futimesat) CALL(262, newfstatat) CALL(263, unlinkat) CALL(264, renameat) \
     CALL(265, linkat) CALL(266, symlinkat) CALL(267, readlinkat) CALL(268, fchmodat) \
-    CALL(269, faccessat) CALL(270, pselect6) CALL(271, ppoll) CALL(277, sync_file_range) \
-    CALL(280, utimensat) CALL(281, epoll_pwait) CALL(282, signalfd) \
-    CALL(283, timerfd_create) CALL(284, eventfd) CALL(285, fallocate) \
-    CALL(286, timerfd_settime) CALL(287, timerfd_gettime) CALL(289, signalfd4) \
-    CALL(290, eventfd2) CALL(291, epoll_create1) CALL(292, dup3) CALL(293, pipe2) \
-    CALL(295, preadv) CALL(296, pwritev) CALL(306, syncfs) CALL(316, renameat2) \
-    CALL(319, memfd_create) CALL(326, copy_file_range) CALL(327, preadv2) \
-    CALL(328, pwritev2) CALL(332, statx) CALL(436, close_range) CALL(437, openat2) \
-    CALL(439, faccessat2) CALL(452, fchmodat2)
+    CALL(269, faccessat) CALL(270, pselect6) CALL(271, ppoll) CALL(275, splice) \
+    CALL(276, tee) CALL(277, sync_file_range) CALL(278, vmsplice) CALL(280, utimensat) \
+    CALL(281, epoll_pwait) CALL(282, signalfd) CALL(283, timerfd_create) \
+    CALL(284, eventfd) CALL(285, fallocate) CALL(286, timerfd_settime) \
+    CALL(287, timerfd_gettime) CALL(289, signalfd4) CALL(290, eventfd2) \
+    CALL(291, epoll_create1) CALL(292, dup3) CALL(293, pipe2) CALL(295, preadv) \
+    CALL(296, pwritev) CALL(306, syncfs) CALL(316, renameat2) CALL(319, memfd_create) \
+    CALL(326, copy_file_range) CALL(327, preadv2) CALL(328, pwritev2) CALL(332, statx) \
+    CALL(436, close_range) CALL(437, openat2) CALL(439, faccessat2) CALL(452, fchmodat2)
 
 /* kernel/ipc */
 #define SYSCALL_LIST_IPC(CALL) \
