@@ -8,11 +8,10 @@
 
 /* How a request behaves; one of the first two, with any of the others. */
 enum vl_how {
-    VL_ATOMIC = 0, /* never sleeps; may go below the min watermark by half; any context */
-    VL_WAIT = 1,   /* may sleep and reclaim; thread context, no core lock held */
-    VL_MAY_FAIL =
-        2,         /* give up early rather than reclaim hard; with VL_ATOMIC at the low watermark */
-    VL_ZEROED = 4, /* every byte zero */
+    VL_ATOMIC = 0,    /* never sleeps; may go below the min watermark by half; any context */
+    VL_WAIT = 1,      /* may sleep and reclaim; thread context, no core lock held */
+    VL_MAY_FAIL = 2,  /* give up early: no hard reclaim; with VL_ATOMIC at the low watermark */
+    VL_ZEROED = 4,    /* every byte zero */
     VL_ZONE_SHIFT = 8 /* how | (zone + 1) << VL_ZONE_SHIFT: highest zone that will do */
 };
 typedef uint32_t vl_how_t; /* a set of enum vl_how bits */
