@@ -264,10 +264,13 @@ struct file *files_file_get(struct files *files, int fd)
 
 bool fd_ref_get(int fd, enum fd_kind kind, struct fd_ref *out)
 {
-    struct files *files = current_files();
+    struct process *process = current_process();
+    struct files *files = process->files;
 
-    /* One user: nobody else changes the table, and nobody else can become a user but by us. */
-    if (atomic_load_explicit(&files->references, memory_order_relaxed) == 1) {
+    /* One process and one thread: nobody else changes the table, and nobody else can come to share
+     * it but by our doing. The count is read without its lock: only we could raise it from 1. */
+    if (*(volatile uint32_t *)&process->task_count == 1 &&
+        atomic_load_explicit(&files->references, memory_order_relaxed) == 1) {
         out->file = slot_of(files, fd);
         out->is_counted = false;
     } else {

@@ -9,8 +9,8 @@
 /* Most descriptors that a table can have: one kmalloc of pointers. */
 #define FILES_MAX (1u << 18)
 
-/* A file for the length of a system call. While the table has one user nobody else can close the
- * descriptor, so no reference is taken. */
+/* A file for the length of a system call. While one thread alone uses the table nobody else can
+ * close the descriptor, so no reference is taken. */
 struct fd_ref {
     struct file *file;
     bool is_counted;
