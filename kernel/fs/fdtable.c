@@ -5,8 +5,8 @@
  * the first 64 descriptors need none. A descriptor in use whose slot is NULL is reserved: a call
  * is about to fill it.
  *
- * Lock: files->lock (spin, KRANK_FILES) for everything. Allocations and puts of files happen
- * outside of it.
+ * Lock: files->lock (spin, for readers or a writer, KRANK_FILES) for everything. Allocations and
+ * puts of files happen outside of it.
  */
 #include "kernel/fs/fdtable.h"
 #include "kernel/fs/locks.h"
@@ -19,7 +19,7 @@
 
 struct files {
     _Atomic uint32_t references;
-    struct vli_spinlock lock;
+    struct name_lock lock;
     uint32_t capacity;   /* a multiple of 64 */
     uint32_t first_free; /* nothing below it is free */
     struct file **slots;
@@ -56,12 +56,12 @@ static void bit_set(uint64_t *map, unsigned bit, bool value)
 
 static void lock_files(struct files *files) VL_ACQUIRE(files->lock) VL_NO_LOCK_CHECK
 {
-    vli_spin_lock(&files->lock, KRANK_FILES);
+    name_write_lock(&files->lock, KRANK_FILES);
 }
 
 static void unlock_files(struct files *files) VL_RELEASE(files->lock) VL_NO_LOCK_CHECK
 {
-    vli_spin_unlock(&files->lock, KRANK_FILES);
+    name_write_unlock(&files->lock, KRANK_FILES);
 }
 
 struct files *files_create(void)
@@ -72,7 +72,7 @@ struct files *files_create(void)
         return NULL;
     }
     atomic_init(&files->references, 1);
-    vli_spin_init(&files->lock);
+    name_lock_init(&files->lock);
     files->capacity = SLOTS_FIRST;
     files->first_free = 0;
     files->slots = files->first_slots;
@@ -253,12 +253,12 @@ struct file *files_file_get(struct files *files, int fd)
 {
     struct file *file;
 
-    lock_files(files);
+    name_read_lock(&files->lock, KRANK_FILES);
     file = slot_of(files, fd);
     if (file != NULL) {
         file_get(file);
     }
-    unlock_files(files);
+    name_read_unlock(&files->lock, KRANK_FILES);
     return file;
 }
 
@@ -363,9 +363,9 @@ unsigned files_capacity(struct files *files)
 {
     unsigned capacity;
 
-    lock_files(files);
+    name_read_lock(&files->lock, KRANK_FILES);
     capacity = files->capacity;
-    unlock_files(files);
+    name_read_unlock(&files->lock, KRANK_FILES);
     return capacity;
 }
 
@@ -373,14 +373,14 @@ int files_next(struct files *files, int fd)
 {
     int found = -1;
 
-    lock_files(files);
+    name_read_lock(&files->lock, KRANK_FILES);
     for (unsigned i = fd < 0 ? 0 : (unsigned)fd; i < files->capacity; i++) {
         if (bit_get(files->used, i) && files->slots[i] != NULL) {
             found = (int)i;
             break;
         }
     }
-    unlock_files(files);
+    name_read_unlock(&files->lock, KRANK_FILES);
     return found;
 }
 

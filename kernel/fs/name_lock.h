@@ -1,5 +1,6 @@
 /*
- * name_lock.h - the spin lock of a directory's names: many readers or one writer.
+ * name_lock.h - the spin lock of a directory's names, and of a table of descriptors: many readers
+ * or one writer.
  *
  * A path walk looks into a directory for a few dozen instructions; walks of all CPUs pass through
  * the same few directories. Readers do not wait for each other, only for a writer, and writers are
@@ -58,7 +59,9 @@ static inline void name_write_lock(struct name_lock *lock, enum vli_rank rank)
     /* Acquire: pairs with the release of the last writer. */
     while ((atomic_fetch_or_explicit(&lock->word, NAME_WRITER, memory_order_acquire) &
             NAME_WRITER) != 0) {
-        vl_host_cpu_relax();
+        while ((atomic_load_explicit(&lock->word, memory_order_relaxed) & NAME_WRITER) != 0) {
+            vl_host_cpu_relax();
+        }
     }
     /* Acquire: pairs with the release of the readers. */
     while ((atomic_load_explicit(&lock->word, memory_order_acquire) & ~NAME_WRITER) != 0) {
