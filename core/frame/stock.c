@@ -149,9 +149,26 @@ static void call_all(void (*fn)(void *arg, unsigned cpu))
     vl_host_cpu_call(&all, fn, NULL);
 }
 
+/* Only the CPUs that keep something are interrupted: when memory is short everybody asks for this
+ * again and again. A stock that fills meanwhile is one that filled afterwards. */
 void vli_frame_drain(void)
 {
-    call_all(drain_cpu);
+    unsigned cpus = vl_host_cpu_count();
+    struct vl_cpumask keeping = {{0}};
+    bool any = false;
+
+    for (unsigned cpu = 0; cpu < cpus; cpu++) {
+        const struct vli_frame_percpu *stock = &vli_percpu_of(cpu)->frame;
+
+        if (atomic_load_explicit(&stock->count0, memory_order_relaxed) != 0 ||
+            atomic_load_explicit(&stock->count9, memory_order_relaxed) != 0) {
+            keeping.word[cpu / 64] |= 1ull << (cpu % 64);
+            any = true;
+        }
+    }
+    if (any) {
+        vl_host_cpu_call(&keeping, drain_cpu, NULL);
+    }
 }
 
 void vl_frame_set_stock(bool on)
