@@ -103,6 +103,9 @@ void task_init(struct task *task, struct process *process, struct thread *thread
     vli_list_init(&task->pending.queue);
     thread->proc = process;
     thread->proc_private = task;
+    if (current()->proc != NULL) {
+        task->io_priority = current_task()->io_priority;
+    }
     atomic_fetch_add_explicit(&thread_total, 1, memory_order_relaxed);
 }
 

@@ -117,6 +117,7 @@ struct task {
     uint64_t altstack_base;        /* (T) */
     uint64_t altstack_size;
     uint32_t altstack_flags;
+    uint32_t io_priority;     /* (S) ioprio_set()'s; 0: none */
     uint32_t exit_code;       /* wait status while the thread exits by itself */
     uint64_t clear_child_tid; /* (T) user address or 0 */
     uint64_t robust_list;     /* (T) */

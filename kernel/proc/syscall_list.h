@@ -31,21 +31,23 @@
     CALL(145, sched_getscheduler) CALL(146, sched_get_priority_max) \
     CALL(147, sched_get_priority_min) CALL(148, sched_rr_get_interval) CALL(149, mlock) \
     CALL(150, munlock) CALL(151, mlockall) CALL(152, munlockall) CALL(157, prctl) \
-    CALL(158, arch_prctl) CALL(160, setrlimit) CALL(164, settimeofday) CALL(169, reboot) \
-    CALL(170, sethostname) CALL(171, setdomainname) CALL(186, gettid) CALL(200, tkill) \
-    CALL(201, time) CALL(202, futex) CALL(203, sched_setaffinity) \
+    CALL(158, arch_prctl) CALL(159, adjtimex) CALL(160, setrlimit) CALL(164, settimeofday) \
+    CALL(169, reboot) CALL(170, sethostname) CALL(171, setdomainname) CALL(186, gettid) \
+    CALL(200, tkill) CALL(201, time) CALL(202, futex) CALL(203, sched_setaffinity) \
     CALL(204, sched_getaffinity) CALL(218, set_tid_address) CALL(219, restart_syscall) \
     CALL(222, timer_create) CALL(223, timer_settime) CALL(224, timer_gettime) \
     CALL(225, timer_getoverrun) CALL(226, timer_delete) CALL(227, clock_settime) \
     CALL(228, clock_gettime) CALL(229, clock_getres) CALL(230, clock_nanosleep) \
     CALL(231, exit_group) CALL(234, tgkill) CALL(237, mbind) CALL(238, set_mempolicy) \
-    CALL(239, get_mempolicy) CALL(247, waitid) CALL(256, migrate_pages) CALL(272, unshare) \
-    CALL(273, set_robust_list) CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) \
-    CALL(302, prlimit64) CALL(309, getcpu) CALL(310, process_vm_readv) \
-    CALL(311, process_vm_writev) CALL(318, getrandom) FULL(322, execveat) \
-    CALL(324, membarrier) CALL(325, mlock2) CALL(329, pkey_mprotect) CALL(330, pkey_alloc) \
-    CALL(331, pkey_free) CALL(334, rseq) CALL(424, pidfd_send_signal) \
-    CALL(434, pidfd_open) FULL(435, clone3) CALL(448, process_mrelease)
+    CALL(239, get_mempolicy) CALL(247, waitid) CALL(251, ioprio_set) CALL(252, ioprio_get) \
+    CALL(256, migrate_pages) CALL(272, unshare) CALL(273, set_robust_list) \
+    CALL(274, get_robust_list) CALL(297, rt_tgsigqueueinfo) CALL(302, prlimit64) \
+    CALL(305, clock_adjtime) CALL(309, getcpu) CALL(310, process_vm_readv) \
+    CALL(311, process_vm_writev) CALL(314, sched_setattr) CALL(315, sched_getattr) \
+    CALL(318, getrandom) FULL(322, execveat) CALL(324, membarrier) CALL(325, mlock2) \
+    CALL(329, pkey_mprotect) CALL(330, pkey_alloc) CALL(331, pkey_free) CALL(334, rseq) \
+    CALL(424, pidfd_send_signal) CALL(434, pidfd_open) FULL(435, clone3) \
+    CALL(448, process_mrelease)
 
 /* kernel/fs */
 #define SYSCALL_LIST_FS(CALL) \
