@@ -27,12 +27,8 @@
 #define FUTEX_PRIVATE        0x80u
 #define FUTEX_CLOCK_REALTIME 0x100u
 #define FUTEX_BITS_ALL       UINT32_MAX
-#define FUTEX_WAITERS        0x80000000u
-#define FUTEX_OWNER_DIED     0x40000000u
-#define FUTEX_TID_MASK       0x3fffffffu
 
-#define ROBUST_LIST_LIMIT 2048u
-#define CHAINS            256u
+#define CHAINS 256u
 
 #define KRANK_FUTEX_SECOND ((enum vli_rank)(KRANK_FUTEX + 1))
 
@@ -54,6 +50,7 @@ struct futex_waiter {
     _Atomic uint32_t woken;
     struct futex_chain *_Atomic chain;
     struct wait_queue queue;
+    struct wait_queue *shared; /* woken instead of queue: futex_waitv()'s, for all its words */
 };
 
 static struct futex_chain chains[CHAINS];
@@ -133,7 +130,7 @@ static void waiter_wake(struct futex_chain *chain, struct futex_waiter *waiter)
 {
     waiter_unqueue(chain, waiter);
     atomic_store_explicit(&waiter->woken, 1, memory_order_release);
-    wake_all(&waiter->queue);
+    wake_all(waiter->shared != NULL ? waiter->shared : &waiter->queue);
 }
 
 /* Lock the chain that the waiter is on, or was on last. */
@@ -518,68 +515,6 @@ static long futex_wake_op(uint64_t word, uint64_t word2, uint32_t count, uint32_
     return result;
 }
 
-/* -------------------------------------------------------------------------------- robust */
-
-/* The owner of the futex at @word died: mark it, wake one waiter. Returns: false on a fault. */
-static bool robust_release(uint64_t word, uint32_t tid)
-{
-    uint32_t value;
-    uint32_t found;
-
-    if (word % sizeof(value) != 0 || get_user32(&value, word) != VL_OK) {
-        return false;
-    }
-    for (;;) {
-        if ((value & FUTEX_TID_MASK) != tid) {
-            return true;
-        }
-        found = value;
-        if (user_cmpxchg32(word, &found, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED) != VL_OK) {
-            return false;
-        }
-        if (found == value) {
-            break;
-        }
-        value = found;
-    }
-    if ((value & FUTEX_WAITERS) != 0) {
-        futex_wake_word(word, 1);
-    }
-    return true;
-}
-
-/* struct robust_list_head: first entry, distance from an entry to its futex word, an entry that
- * was being taken or given back. Bit 0 of a pointer marks a priority-inheriting futex. */
-void futex_robust_exit(struct task *task)
-{
-    uint64_t head = task->robust_list;
-    uint64_t entry;
-    uint64_t next;
-    uint64_t offset;
-    uint64_t pending;
-    unsigned left = ROBUST_LIST_LIMIT;
-
-    if (get_user64(&entry, head) != VL_OK || get_user64(&offset, head + 8) != VL_OK ||
-        get_user64(&pending, head + 16) != VL_OK) {
-        return;
-    }
-    while ((entry & ~(uint64_t)1) != head && left-- != 0) {
-        /* The next one first: the futex may be gone once it is released. */
-        bool ended = get_user64(&next, entry & ~(uint64_t)1) != VL_OK;
-
-        if (entry != pending && !robust_release((entry & ~(uint64_t)1) + offset, task->tid)) {
-            return;
-        }
-        if (ended) {
-            return;
-        }
-        entry = next;
-    }
-    if (pending != 0) {
-        (void)robust_release((pending & ~(uint64_t)1) + offset, task->tid);
-    }
-}
-
 /* --------------------------------------------------------------------------------- calls */
 
 /* The absolute end of a wait, on the monotonic clock. */
@@ -651,32 +586,145 @@ SYSCALL(futex)
     }
 }
 
-SYSCALL(set_robust_list)
+/* -------------------------------------------------------------------- several words at once */
+
+#define WAITV_MAX       128u
+#define WAITV_SIZE_32   2u
+#define CLOCK_REALTIME  0
+#define CLOCK_MONOTONIC 1
+
+/* struct futex_waitv of Linux's user interface. */
+struct futex_waitv {
+    uint64_t value, word;
+    uint32_t flags, reserved;
+};
+
+struct waitv_item {
+    struct futex_waiter waiter;
+    struct futex_waitv user;
+};
+
+static long waitv_read(struct waitv_item *items, uint64_t user, uint32_t count,
+                       struct wait_queue *queue)
 {
-    if ((size_t)b != 24) {
-        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct waitv_item *item = &items[i];
+
+        if (copy_from_user(&item->user, user + i * sizeof(item->user), sizeof(item->user)) !=
+            VL_OK) {
+            return -EFAULT;
+        }
+        if ((item->user.flags & ~FUTEX_PRIVATE) != WAITV_SIZE_32 || item->user.reserved != 0 ||
+            item->user.value > UINT32_MAX) {
+            return -EINVAL;
+        }
+        item->waiter = (struct futex_waiter){.bits = FUTEX_BITS_ALL, .shared = queue};
     }
-    current_task()->robust_list = (uint64_t)a;
+    for (uint32_t i = 0; i < count; i++) {
+        long result = key_get(&items[i].waiter.key, items[i].user.word,
+                              (items[i].user.flags & FUTEX_PRIVATE) != 0);
+
+        if (result != 0) {
+            return result;
+        }
+    }
     return 0;
 }
 
-SYSCALL(get_robust_list)
+/* Leave the chains. Returns: the last item that was woken, or -1. */
+static long waitv_leave(struct waitv_item *items, uint32_t count)
 {
-    struct task *task = current_task();
-    uint64_t head = task->robust_list;
-    unsigned long flags;
+    long last = -1;
 
-    if ((uint32_t)a != 0 && (uint32_t)a != task->tid) {
-        flags = proc_lock();
-        task = tid_find((uint32_t)a);
-        head = task != NULL ? task->robust_list : 0;
-        proc_unlock(flags);
-        if (task == NULL) {
-            return -ESRCH;
+    for (uint32_t i = 0; i < count; i++) {
+        struct futex_waiter *waiter = &items[i].waiter;
+        struct futex_chain *chain = waiter_chain_lock(waiter);
+
+        if (atomic_load_explicit(&waiter->woken, memory_order_relaxed) != 0) {
+            last = (long)i;
+        } else {
+            waiter_unqueue(chain, waiter);
+        }
+        chain_unlock(chain);
+    }
+    return last;
+}
+
+static bool waitv_is_woken(struct waitv_item *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (atomic_load_explicit(&items[i].waiter.woken, memory_order_acquire) != 0) {
+            return true;
         }
     }
-    if (put_user64((uint64_t)c, 24) != VL_OK || put_user64((uint64_t)b, head) != VL_OK) {
-        return -EFAULT;
+    return false;
+}
+
+/* Returns: the item that was woken; -EAGAIN, -EFAULT, -ETIMEDOUT, -ERESTARTSYS. */
+static long waitv_wait(struct waitv_item *items, uint32_t count, struct wait_queue *queue,
+                       uint64_t deadline_ns)
+{
+    enum vl_status status = VL_OK;
+    struct waiter sleeper;
+    long woken;
+
+    for (uint32_t i = 0; i < count; i++) {
+        long result =
+            wait_queue_if(&items[i].waiter, items[i].user.word, (uint32_t)items[i].user.value);
+
+        if (result != 0) {
+            woken = waitv_leave(items, i);
+            return woken >= 0 ? woken : result;
+        }
     }
-    return 0;
+    waiter_init(&sleeper);
+    do {
+        wait_prepare(queue, &sleeper, WAIT_INTERRUPTIBLE);
+        if (waitv_is_woken(items, count)) {
+            break;
+        }
+        status = wait_sleep(deadline_ns);
+    } while (status == VL_OK);
+    wait_finish(&sleeper);
+    woken = waitv_leave(items, count);
+    if (woken >= 0) {
+        return woken;
+    }
+    return status == VL_ETIMEDOUT ? -ETIMEDOUT : -ERESTARTSYS;
+}
+
+SYSCALL(futex_waitv)
+{
+    uint32_t count = (uint32_t)b;
+    uint64_t deadline = WAIT_FOREVER;
+    struct wait_queue queue;
+    struct waitv_item *items;
+    long result;
+
+    if ((uint32_t)c != 0 || count == 0 || count > WAITV_MAX || a == 0) {
+        return -EINVAL;
+    }
+    if (d != 0) {
+        if ((int32_t)e != CLOCK_REALTIME && (int32_t)e != CLOCK_MONOTONIC) {
+            return -EINVAL;
+        }
+        result = deadline_get((uint64_t)d,
+                              FUTEX_WAIT_BITSET |
+                                  ((int32_t)e == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0),
+                              &deadline);
+        if (result != 0) {
+            return result;
+        }
+    }
+    items = vl_kmalloc(count * sizeof(*items), VL_WAIT);
+    if (items == NULL) {
+        return -ENOMEM;
+    }
+    wait_queue_init(&queue);
+    result = waitv_read(items, (uint64_t)a, count, &queue);
+    if (result == 0) {
+        result = waitv_wait(items, count, &queue, deadline);
+    }
+    vl_kfree(items);
+    return result;
 }

@@ -47,7 +47,7 @@
     CALL(318, getrandom) FULL(322, execveat) CALL(324, membarrier) CALL(325, mlock2) \
     CALL(329, pkey_mprotect) CALL(330, pkey_alloc) CALL(331, pkey_free) CALL(334, rseq) \
     CALL(424, pidfd_send_signal) CALL(434, pidfd_open) FULL(435, clone3) \
-    CALL(448, process_mrelease)
+    CALL(448, process_mrelease) CALL(449, futex_waitv)
 
 /* kernel/fs */
 #define SYSCALL_LIST_FS(CALL) \
