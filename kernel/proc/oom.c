@@ -9,11 +9,13 @@
  */
 #include "kernel/proc/internal.h"
 
-#define WAIT_ROUNDS   100u
+/* How long a victim may take before another is chosen, and how often who waits looks. */
+#define VICTIM_NS     1000000000ull
 #define WAIT_ROUND_NS 10000000ull
 
-static struct mutex oom_mutex = MUTEX_INIT(oom_mutex);
-static uint32_t victim_pid; /* under oom_mutex; the last one chosen, 0: none yet */
+static struct mutex oom_mutex = MUTEX_INIT(oom_mutex); /* held to choose, never while waiting */
+static _Atomic uint32_t victim_pid;                    /* the last one chosen, 0: none yet */
+static _Atomic uint64_t victim_since_ns;
 
 static uint64_t resident_pages(struct process *process)
 {
@@ -54,7 +56,8 @@ static struct process *victim_choose(uint64_t *out_pages)
 
     *out_pages = 0;
     while (process != NULL) {
-        int64_t badness = process_badness(process);
+        /* Who is dying already will not give more by being told again. */
+        int64_t badness = process->group_exit != 0 ? 0 : process_badness(process);
 
         pid = process->pid;
         if (badness > worst) {
@@ -101,7 +104,8 @@ static bool victim_kill(void)
     if (victim == NULL) {
         return false;
     }
-    victim_pid = victim->pid;
+    atomic_store_explicit(&victim_since_ns, clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&victim_pid, victim->pid, memory_order_release);
     printk(VL_LOG_WARNING, "Out of memory: killed process %u with %llu KiB resident", victim->pid,
            (unsigned long long)pages * (VL_PAGE_SIZE / 1024u));
     space = process_space_get(victim);
@@ -113,23 +117,30 @@ static bool victim_kill(void)
     return true;
 }
 
-/* Is the last victim still giving its memory back? */
+/* Is the last victim still giving its memory back, and in time? */
 static bool victim_is_dying(void)
 {
-    struct process *victim = victim_pid != 0 ? process_find(victim_pid) : NULL;
+    uint32_t pid = atomic_load_explicit(&victim_pid, memory_order_acquire);
+    struct process *victim = pid != 0 ? process_find(pid) : NULL;
+    uint64_t since = atomic_load_explicit(&victim_since_ns, memory_order_relaxed);
     bool dying;
 
     if (victim == NULL) {
         return false;
     }
-    dying = victim->group_exit != 0 && victim->state == PROCESS_ALIVE;
+    dying =
+        victim->group_exit != 0 && victim->state == PROCESS_ALIVE && clock_ns() - since < VICTIM_NS;
     process_put(victim);
     return dying;
 }
 
+/*
+ * Everybody who runs out waits for the same victim beside the others, and none under the mutex: the
+ * victim may be one of them, and must not stand in a queue.
+ */
 bool vl_host_out_of_memory(VLI_UNUSED uint64_t frames)
 {
-    unsigned round;
+    bool found = true;
 
     if (current_process() == NULL || (current()->vl.flags & VL_THREAD_KILLED) != 0) {
         return false;
@@ -137,17 +148,12 @@ bool vl_host_out_of_memory(VLI_UNUSED uint64_t frames)
     if (mutex_is_held_by_me(&oom_mutex)) {
         return false;
     }
-    mutex_lock(&oom_mutex);
-    if (!victim_is_dying() && !victim_kill()) {
+    if (mutex_try_lock(&oom_mutex)) {
+        found = victim_is_dying() || victim_kill();
         mutex_unlock(&oom_mutex);
-        return false;
     }
-    for (round = 0; round < WAIT_ROUNDS; round++) {
-        if ((current()->vl.flags & VL_THREAD_KILLED) != 0 || !victim_is_dying()) {
-            break;
-        }
+    do {
         (void)!sleep_until_ns(clock_ns() + WAIT_ROUND_NS, WAIT_UNINTERRUPTIBLE);
-    }
-    mutex_unlock(&oom_mutex);
-    return (current()->vl.flags & VL_THREAD_KILLED) == 0;
+    } while ((current()->vl.flags & VL_THREAD_KILLED) == 0 && victim_is_dying());
+    return found && (current()->vl.flags & VL_THREAD_KILLED) == 0;
 }

@@ -15,10 +15,11 @@
 #define KRANK_OUTER_2 ((enum vli_rank)17)
 #define KRANK_OUTER_3 ((enum vli_rank)18)
 #define KRANK_OUTER_4 ((enum vli_rank)19)
-/* Inner: no core call inside. */
+/* Interrupts stay on under it, and their handlers allocate: outside of the core's ranks, too. */
+#define KRANK_FUTEX ((enum vli_rank)20)
+/* Inner: no core call inside; interrupts are off. */
 #define KRANK_PROC    ((enum vli_rank)180) /* kernel/proc: the tree of processes, pids */
 #define KRANK_SIGNAL  ((enum vli_rank)182) /* kernel/proc: one process's signals */
-#define KRANK_FUTEX   ((enum vli_rank)184)
 #define KRANK_TTY     ((enum vli_rank)190)
 #define KRANK_INNER_1 ((enum vli_rank)192)
 #define KRANK_INNER_2 ((enum vli_rank)193)
