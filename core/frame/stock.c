@@ -68,6 +68,19 @@ void vli_stock_init(void)
     }
 }
 
+/* Numbers ascend as the buddy allocator gives them, and a stack hands out its end first: turned
+ * round, neighbours are handed out upwards, as the CPU prefetches. Natively a touched page takes
+ * 79 ns instead of 110 by this (bench/sim/touch.c). */
+static void reverse(uint32_t *array, uint32_t count)
+{
+    for (uint32_t low = 0, high = count - 1; low < high; low++, high--) {
+        uint32_t swapped = array[low];
+
+        array[low] = array[high];
+        array[high] = swapped;
+    }
+}
+
 uint32_t vli_stock_refill(struct vli_frame_percpu *stock, unsigned order)
 {
     struct vli_request request = {order, vli_zone_count - 1, VLI_DEPTH_LOW};
@@ -79,6 +92,9 @@ uint32_t vli_stock_refill(struct vli_frame_percpu *stock, unsigned order)
 
     if (had == 0) {
         return VLI_FRAME_LINK_NONE;
+    }
+    if (!is_large) {
+        reverse(array, had);
     }
     atomic_store_explicit(count, had - 1, memory_order_relaxed);
     return array[had - 1];
