@@ -27,22 +27,6 @@
 #include "kernel/sched/timer_queue.h"
 #include "kernel/selftest.h"
 
-/* The parts above this one: weak, so that the kernel starts without them. */
-VLI_WEAK void dev_init(void)
-{
-}
-VLI_WEAK void fs_init(void)
-{
-}
-VLI_WEAK void proc_init(void)
-{
-}
-VLI_WEAK void proc_run_init(void)
-{
-    printk(VL_LOG_ERROR, "no processes in this build: power off");
-    machine_poweroff();
-}
-
 static void log_cpu(void)
 {
     const struct cpu_features *f = cpu_features();

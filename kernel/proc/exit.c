@@ -176,11 +176,6 @@ static void session_end(struct process *process)
     }
 }
 
-VLI_WEAK uint32_t tty_session_ended(VLI_UNUSED struct tty *tty, VLI_UNUSED uint32_t sid)
-{
-    return 0;
-}
-
 /* Zombies that nobody waits for: on a private list by their sibling links. */
 static void reaped_free(struct vli_list *reaped)
 {

@@ -357,7 +357,7 @@ bool process_group_in_session(uint32_t pgid, uint32_t sid);
  * Reads from the terminal then give EIO instead of SIGTTIN. */
 bool process_group_is_orphaned(void);
 
-/** tty_session_ended() - weak; kernel/dev/tty: the leader of session @sid, whose terminal @tty
+/** tty_session_ended() - kernel/dev/tty's: the leader of session @sid, whose terminal @tty
  * was, has exited: forget the session (kernel/proc sends SIGHUP and SIGCONT to the foreground
  * group, whose id is returned; 0: none). Context: thread, no spin locks. */
 uint32_t tty_session_ended(struct tty *tty, uint32_t sid);

@@ -600,12 +600,6 @@ void sched_tick(void)
     proc_tick(thread, is_user);
 }
 
-VLI_WEAK void proc_tick(struct thread *thread, bool user)
-{
-    (void)thread;
-    (void)user;
-}
-
 bool sched_is_idle(void)
 {
     struct cpu *cpu = cpu_this();

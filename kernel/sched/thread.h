@@ -119,7 +119,7 @@ void thread_put(struct thread *thread);
 /** proc_thread_free() - weak: called right before a struct thread is freed. Context: any. */
 void proc_thread_free(struct thread *thread);
 
-/** proc_tick() - weak: one tick (TICK_NS) found @thread running, in user mode or not; for
+/** proc_tick() - kernel/proc's: one tick (TICK_NS) found @thread running, in user mode or not; for
  * ITIMER_VIRTUAL and limits. Context: interrupt, no locks held. */
 void proc_tick(struct thread *thread, bool user);
 #define TICK_NS 4000000u
