@@ -32,7 +32,9 @@ WARN := -std=c11 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wvla -Wmissing-p
 ifneq ($(findstring clang,$(CC)),)
 WARN += -Wthread-safety
 endif
-STRATEGY_DIRS := core/frame/$(BUDDY) core/slab/$(SLAB) core/rmap/$(RMAP) core/table/$(TABLES)
+# The four that keep lists share a family folder.
+SLAB_FAMILY := $(if $(filter sheaf,$(SLAB)),,core/slab/linked)
+STRATEGY_DIRS := core/frame/$(BUDDY) core/slab/$(SLAB) $(SLAB_FAMILY) core/rmap/$(RMAP) core/table/$(TABLES)
 INCLUDES := -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(STRATEGY_DIRS))
 DEFINES  := -DVL_SMP=$(SMP) $(if $(filter 1,$(DEBUG)),-DVL_DEBUG) $(if $(filter 1,$(MUTANTS)),-DVLI_MUTANTS)
 # Fast paths without calls need no stack frame; a back trace lacks their caller at most.

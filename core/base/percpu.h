@@ -14,7 +14,7 @@
 #include "core/base/compiler.h"
 #include "core/base/count_state.h"
 #include "core/frame/frame_percpu_state.h"
-#include "core/slab/slab_percpu_state.h"
+#include "slab_percpu_state.h"
 #include "core/table/table_percpu_state.h"
 
 struct vli_percpu {

@@ -126,8 +126,7 @@ void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who)
                   (unsigned long)(uintptr_t)object, cache->name, (unsigned long)who);
     }
     base = (uintptr_t)vli_frame_virt(vli_frame_pfn(vli_slab_head(frame)));
-    units = vli_slab_word_units(
-        atomic_load_explicit(vli_slab_word(vli_slab_head(frame)), memory_order_relaxed));
+    units = vli_slab_units(vli_slab_head(frame));
     if (unit - base >= (uintptr_t)units * cache->unit_bytes ||
         (unit - base) % cache->unit_bytes != 0) {
         vli_panic("free of 0x%lx, which is inside an object of cache %s, by 0x%lx",

@@ -2,33 +2,21 @@
  * slab.h - the contract of object caches (F2), and what the files of this floor share.
  *
  * A cache takes slabs, blocks of 1 << order frames, and cuts each into equal units. A unit holds
- * one object, `shift` bytes into it; shift is 0 unless the cache has a constructor (then the link
- * of free units stands before the object, so as not to spoil it) or the build is a debug one (then
- * struct vli_slab_mark stands there). A free unit's first word is the address of the next free one.
+ * one object, `shift` bytes into it; shift is 0 unless the strategy needs a word of a free unit and
+ * the cache has a constructor, whose work that word would spoil, or the build is a debug one (then
+ * struct vli_slab_mark stands there).
  *
- * A slab is in one of these states (W is the word in its head frame's descriptor):
+ * The files here are what all strategies share: caches and their list (cache.c), the fast paths and
+ * allocation by size (kmalloc.c), the marks of debug builds (debug.c), the way from an address to
+ * its frame (virt.c). What a CPU keeps for itself, and how slabs know their free units, is the
+ * strategy's, which comes in two families:
  *
- *      current  W.frozen: it is some CPU's slot's. Free units are in two lists: the slot's, which
- *               that CPU alone uses, and W's, where all others put what they free.
- *      partial  not frozen, W.free > 0: in its node's list of partial slabs.
- *      full     not frozen, W.free == 0: in no list; the first unit freed makes it partial.
+ *      sheaf/   per-CPU arrays of units, slabs with bits; the default
+ *      linked/  per-CPU lists through the units of one slab; local/, local1/, irq/ and locked/ are
+ *               its fast paths
  *
- *      new ─────> current ─────────> full ──────> partial ──────> current
- *                    └─────────────────────────────┘  └─────────> given back, when all is free
- *
- * W changes by compare-and-exchange from anywhere; the changes that move a slab into or out of the
- * partial list are made under the node's lock, together with the list. So freeing a unit of another
- * CPU's slab takes no lock but at these transitions.
- *
- * This is the structure of SLUB (Lameter, linux-kernel 2007) with these departures: the list head
- * in W is an offset, so that list, counts and state fit one word of 8 bytes and need no 16-byte
- * locked operation; a slot names its slab by address and length, so that the freeing fast path
- * compares the address and reads nothing of the cache; the index of the cache stands in the
- * descriptor's flags, so that vl_kfree() reads one word of one descriptor.
- *
- * Descriptor of a slab's frames: flags: type SLAB, the slab's order, upper byte the cache's index
- * (in every frame of the slab); owner: the cache. Of the head frame: next and prev: links of the
- * partial list; mappings and index_low: W.
+ * Descriptor of a slab's frames, in both: flags: type SLAB, the slab's order, upper byte the
+ * cache's index, in every frame of the slab. So vl_kfree() reads one byte of one descriptor.
  */
 #ifndef VLI_SLAB_H
 #define VLI_SLAB_H
@@ -37,23 +25,7 @@
 #include "core/base/percpu.h"
 #include "core/base/spinlock.h"
 #include "core/frame/frame.h"
-
-/* The host contract names no memory nodes; the lists are per node for the day when it does. */
-#define VLI_SLAB_NODES 1u
-
-/* Empty slabs that a node's partial list keeps while nobody asks for memory back. */
-#define VLI_SLAB_KEPT 4u
-
-/* (L): lock. */
-struct vli_slab_node {
-    struct vli_spinlock lock;
-    uint32_t partial;       /* (L) head frame of the first partial slab, or LINK_NONE */
-    uint32_t partial_last;  /* (L) */
-    uint32_t partial_count; /* (L) */
-    _Atomic uint64_t slabs; /* of this node, in any state; relaxed */
-    _Atomic uint64_t units; /* in them */
-    _Atomic uint64_t frames;
-};
+#include "slab_state.h"
 
 /* (C): the lock of the list of caches; the rest is fixed at creation. */
 struct vl_cache {
@@ -74,78 +46,48 @@ extern struct vl_cache vli_caches[VLI_CACHES_MAX];
 _Static_assert(VLI_CACHES_MAX <= 1u << (32u - VLI_FRAME_INDEX_SHIFT),
                "a cache's index stands in the upper byte of a descriptor's flags");
 
-/* ---- W ---- */
-
-/* bits 0…15 head: offset of the first free unit / 8, plus 1; 0: none. 16…31 free: how many.
- * 32…47 units of the slab. 48 frozen. */
-#define VLI_SLAB_FROZEN ((uint64_t)1 << 48)
-
-_Static_assert(offsetof(struct vl_frame, mappings) % 8 == 0 &&
-                   offsetof(struct vl_frame, index_low) == offsetof(struct vl_frame, mappings) + 4,
-               "one aligned word of 8 bytes");
-
-static inline _Atomic uint64_t *vli_slab_word(struct vl_frame *head)
-{
-    return (_Atomic uint64_t *)(void *)&head->mappings;
-}
-
-static inline uint64_t vli_slab_word_make(uintptr_t head_offset, uint32_t free, uint32_t units,
-                                          uint64_t frozen)
-{
-    return (uint64_t)(head_offset / 8u + 1u) | (uint64_t)free << 16 | (uint64_t)units << 32 |
-           frozen;
-}
-
-static inline uint32_t vli_slab_word_free(uint64_t word)
-{
-    return (uint32_t)(word >> 16) & 0xffffu;
-}
-
-static inline uint32_t vli_slab_word_units(uint64_t word)
-{
-    return (uint32_t)(word >> 32) & 0xffffu;
-}
-
-/** vli_slab_word_list() - address of the first free unit, 0 for none. */
-static inline uintptr_t vli_slab_word_list(uint64_t word, uintptr_t base)
-{
-    uintptr_t head = word & 0xffffu;
-
-    return head == 0 ? 0 : base + (head - 1u) * 8u;
-}
-
 /* ---- the strategy's: SLAB ---- */
 
 /*
- * slab_slot.h gives, for cache number @index on this CPU:
+ * slab_percpu_state.h gives struct vli_slab_percpu, what a CPU keeps. slab_state.h gives struct
+ * vli_slab_node (with _Atomic uint64_t slabs, units, frames: of the node, in any state), and
+ * VLI_SLAB_LINK_BYTES, what a free unit needs before an object that must not be spoilt. slab_slot.h
+ * gives, for cache number @index on this CPU:
  *
- * vli_slot_pop(index)           take a unit off the slot's list; 0 when it is empty, or when an
- *                               interrupt came between.
- * vli_slot_push(index, unit)    put one on it; false when the unit is not of the slot's slab, or an
- *                               interrupt came between. Both: any context; the slow paths serve
- *                               all that they leave.
- * vli_slot_list(slot)           first unit of the list;
- * vli_slot_set_list(slot, list) change it (base and bytes are set before). Both: by the slot's CPU
- *                               with interrupts off.
+ * vli_slot_pop(index)        take a unit of those that the CPU keeps; 0 when there is none, or when
+ *                            an interrupt came between.
+ * vli_slot_push(index, unit) keep one; false when there is no room, it is not of the kind that is
+ *                            kept, or an interrupt came between. Both: any context; the slow paths
+ *                            serve all that they leave.
  */
 #include "slab_slot.h"
 
-/* ---- slow paths (slab.c) ---- */
+/** vli_slab_start() - what CPUs keep is nothing yet. vli_slab_init() only. */
+void vli_slab_start(void);
+
+/** vli_slab_layout() - the strategy's part of a new cache, whose unit_bytes and orders are set. */
+void vli_slab_layout(struct vl_cache *cache);
 
 /** vli_slab_alloc_slow() - a unit by any means, or 0. Context: as @how says. */
 uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how);
 
-/** vli_slab_free_slow() - give back a unit of a slab that is not this CPU's current one.
+/** vli_slab_free_slow() - give back a unit that vli_slot_push() did not keep.
  * @frame: any frame of the slab. Context: any. */
 void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit);
 
-/** vli_slab_flush() - every CPU gives up its current slab of @cache (of all caches: NULL).
+/** vli_slab_flush() - all that CPUs keep of @cache (of all caches: NULL) goes back to the slabs.
  * Context: thread, no core lock held. */
 void vli_slab_flush(struct vl_cache *cache);
 
-/** vli_slab_release_empty() - the partial slabs of which every unit is free go back to frame.
+/** vli_slab_release_empty() - slabs of which every unit is free go back to frame.
  * Returns: frames. Context: any. */
 size_t vli_slab_release_empty(struct vl_cache *cache);
+
+/** vli_slab_units_free() - units in slabs that are neither out nor kept by a CPU. Context: any. */
+uint64_t vli_slab_units_free(struct vl_cache *cache);
+
+/** vli_slab_units() - units of the slab whose head frame is @head. */
+uint32_t vli_slab_units(struct vl_frame *head);
 
 /** vli_slab_head() - head frame of the slab that @frame is part of. */
 static inline struct vl_frame *vli_slab_head(struct vl_frame *frame)
@@ -208,7 +150,7 @@ static inline size_t vli_frame_index8(struct vl_frame *frame)
 #ifdef VL_DEBUG
 /* At the start of each unit; the object follows after `shift` bytes, a red zone after that. */
 struct vli_slab_mark {
-    uintptr_t link;  /* of free units */
+    uintptr_t link;  /* of free units, where the strategy links them */
     uintptr_t state; /* VLI_MARK_* */
     uintptr_t who;   /* return address of the last who allocated or freed it */
     uint32_t cpu;    /* where */

@@ -4,6 +4,6 @@
 #ifndef VLI_SLAB_SLOT_H
 #define VLI_SLAB_SLOT_H
 
-#include "core/slab/slot_irq.h"
+#include "core/slab/linked/slot_irq.h"
 
 #endif

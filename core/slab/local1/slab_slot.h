@@ -12,7 +12,7 @@
 #define VLI_SLAB_SLOT_H
 
 #define VLI_SLOT_OWN_LIST 1
-#include "core/slab/slot_common.h"
+#include "core/slab/linked/slot_common.h"
 
 #define VLI_SLOT_COUNT_ONE ((uintptr_t)1 << 32)
 
@@ -44,7 +44,7 @@ static inline void vli_slot_set_list(struct vli_slab_slot *slot, uintptr_t list)
 }
 
 #if defined(VLI_TSAN)
-#include "core/slab/slot_irq.h"
+#include "core/slab/linked/slot_irq.h"
 #else
 #define VLI_SLOT_LIST                                                                              \
     (offsetof(struct vli_percpu, slab.slot) + offsetof(struct vli_slab_slot, list))

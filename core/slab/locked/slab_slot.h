@@ -15,6 +15,6 @@ static VLI_ALWAYS_INLINE bool vli_slot_exchange(struct vli_percpu *pinned, size_
 }
 #endif
 
-#include "core/slab/slot_pair.h"
+#include "core/slab/linked/slot_pair.h"
 
 #endif

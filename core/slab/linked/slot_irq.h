@@ -5,7 +5,7 @@
 #ifndef VLI_SLOT_IRQ_H
 #define VLI_SLOT_IRQ_H
 
-#include "core/slab/slot_common.h"
+#include "core/slab/linked/slot_common.h"
 
 static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
 {

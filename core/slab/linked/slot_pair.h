@@ -17,9 +17,9 @@
 #include "core/slab/slab.h" /* which includes this, by the strategy */
 
 #if defined(VLI_TSAN)
-#include "core/slab/slot_irq.h"
+#include "core/slab/linked/slot_irq.h"
 #else
-#include "core/slab/slot_common.h"
+#include "core/slab/linked/slot_common.h"
 
 #define VLI_SLOT_LIST                                                                              \
     (offsetof(struct vli_percpu, slab.slot) + offsetof(struct vli_slab_slot, list))

@@ -1,6 +1,12 @@
 /*
  * slot_common.h - the fields of a slot as most strategies keep them: the list is an address.
  *
+ * A strategy of this family gives, besides vli_slot_pop() and vli_slot_push():
+ *
+ * vli_slot_list(slot)           first unit of the slot's list;
+ * vli_slot_set_list(slot, list) change it (base and bytes are set before). Both: by the slot's CPU
+ *                               with interrupts off.
+ *
  * All accesses are relaxed: only the slot's own CPU writes, and what a fast path read in pieces is
  * confirmed by its compare-and-exchange.
  */

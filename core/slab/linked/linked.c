@@ -1,12 +1,13 @@
 /*
- * slab.c - the slow paths: a CPU's current slab, the partial lists, new slabs and their end.
- * slab.h holds the theory.
+ * linked.c - the slow paths: a CPU's current slab, the partial lists, new slabs and their end.
+ * slab_state.h holds the theory.
  *
  * Orders. W is changed by compare-and-exchange with release when units are put on its list (their
  * links were written before) and with acquire by whoever takes the list or gives the slab back
  * (what the freers wrote comes before). Each change below is both.
  */
 #include "core/slab/slab.h"
+#include "core/slab/linked/word.h"
 #include "core/base/event.h"
 #include "core/base/log.h"
 
@@ -401,4 +402,115 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
         frames += slab_release(cache, head);
     }
     return frames;
+}
+
+/* --------------------------------------------------------------------- beginnings and figures */
+
+void vli_slab_start(void)
+{
+    unsigned count = vl_host_cpu_count();
+
+    for (unsigned cpu = 0; cpu < count; cpu++) {
+        for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+            atomic_store_explicit(&vli_percpu_of(cpu)->slab.slot[i].id, cpu, memory_order_relaxed);
+        }
+    }
+}
+
+void vli_slab_layout(struct vl_cache *cache)
+{
+    for (unsigned i = 0; i < VLI_SLAB_NODES; i++) {
+        struct vli_slab_node *node = &cache->node[i];
+
+        vli_spin_init(&node->lock);
+        node->partial = VLI_FRAME_LINK_NONE;
+        node->partial_last = VLI_FRAME_LINK_NONE;
+        node->partial_count = 0;
+        atomic_store_explicit(&node->slabs, 0, memory_order_relaxed);
+        atomic_store_explicit(&node->units, 0, memory_order_relaxed);
+        atomic_store_explicit(&node->frames, 0, memory_order_relaxed);
+    }
+}
+
+uint32_t vli_slab_units(struct vl_frame *head)
+{
+    return vli_slab_word_units(atomic_load_explicit(vli_slab_word(head), memory_order_relaxed));
+}
+
+uint64_t vli_slab_units_free(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint64_t free = 0;
+
+    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE;
+         at = vli_frame_of((struct vl_pfn){at})->next) {
+        free += vli_slab_word_free(atomic_load_explicit(
+            vli_slab_word(vli_frame_of((struct vl_pfn){at})), memory_order_relaxed));
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return free;
+}
+
+/* A list of free units inside [base, base + bytes): its length, at most @max. */
+static uint32_t list_validate(const struct vl_cache *cache, uintptr_t list, uintptr_t base,
+                              uintptr_t bytes, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (; list != 0; list = atomic_load_explicit(vli_unit_link(list), memory_order_relaxed)) {
+        VL_ASSERT(list - base < bytes);
+        VL_ASSERT((list - base) % cache->unit_bytes == 0);
+        VL_ASSERT(count < max);
+        count++;
+    }
+    return count;
+}
+
+static void slab_validate(const struct vl_cache *cache, struct vl_frame *head, bool frozen)
+{
+    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+    uint64_t word = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+    uint32_t order =
+        (atomic_load_explicit(&head->flags, memory_order_relaxed) & VLI_FRAME_ORDER_MASK) >>
+        VLI_FRAME_ORDER_SHIFT;
+
+    VL_ASSERT(vli_frame_type(head) == VLI_FRAME_SLAB);
+    VL_ASSERT(vli_slab_cache(head) == cache);
+    VL_ASSERT(vli_slab_head(head) == head);
+    VL_ASSERT(((word & VLI_SLAB_FROZEN) != 0) == frozen);
+    VL_ASSERT(vli_slab_word_units(word) == (VL_PAGE_SIZE << order) / cache->unit_bytes);
+    VL_ASSERT(list_validate(cache, vli_slab_word_list(word, base), base, VL_PAGE_SIZE << order,
+                            vli_slab_word_units(word)) == vli_slab_word_free(word));
+    VL_ASSERT(frozen || vli_slab_word_free(word) > 0);
+}
+
+void vli_slab_validate(void)
+{
+    unsigned cpus = vl_host_cpu_count();
+
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        struct vli_slab_node *node = &vli_caches[i].node[0];
+        uint32_t previous = VLI_FRAME_LINK_NONE;
+        uint32_t count = 0;
+
+        for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE;
+             at = vli_frame_of((struct vl_pfn){at})->next) {
+            VL_ASSERT(vli_frame_of((struct vl_pfn){at})->prev == previous);
+            slab_validate(&vli_caches[i], vli_frame_of((struct vl_pfn){at}), false);
+            previous = at;
+            count++;
+        }
+        VL_ASSERT(count == node->partial_count);
+        for (unsigned cpu = 0; cpu < cpus; cpu++) {
+            struct vli_slab_slot *slot = &vli_percpu_of(cpu)->slab.slot[i];
+
+            if (vli_slot_bytes(slot) != 0) {
+                slab_validate(&vli_caches[i], vli_virt_frame(vli_slot_base(slot)), true);
+                (void)list_validate(&vli_caches[i], vli_slot_list(slot), vli_slot_base(slot),
+                                    vli_slot_bytes(slot),
+                                    (uint32_t)(vli_slot_bytes(slot) / vli_caches[i].unit_bytes));
+            }
+        }
+    }
 }
