@@ -8,12 +8,11 @@
 #include "kernel/cpu/gs.h"
 
 #define VL_HOST_PERCPU_GS GS_CORE_AREA
+#define VL_HOST_RESTART   1 /* irq_handle() does it */
 
 /* All RAM is mapped here, read-write and not executable. */
 #define DIRECT_MAP_BASE     0xffff800000000000ull
 #define VL_HOST_PHYS_LINEAR 1 /* one offset for all of it */
-
-#define VL_HOST_PHYS_LINEAR 1
 
 static inline void *vl_host_phys_to_virt(struct vl_pa pa)
 {

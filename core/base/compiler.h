@@ -14,6 +14,7 @@
 #define VLI_ALWAYS_INLINE  inline __attribute__((always_inline))
 #define VLI_COLD           __attribute__((cold))
 #define VLI_WEAK           __attribute__((weak))
+#define VLI_HIDDEN         __attribute__((visibility("hidden")))
 #define VLI_UNUSED         __attribute__((unused))
 #define VLI_ZEROS_BELOW(n) ((unsigned)__builtin_ctzll(n)) /* of a nonzero 64-bit word */
 #define VLI_ZEROS_ABOVE(n) ((unsigned)__builtin_clzll(n))

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/percpu.h"
 #include "core/base/rank.h"
+#include "core/base/restart.h"
 #include "core/frame/frame.h"
 #include "core/object/object.h"
 #include "core/rmap/rmap.h"
@@ -42,6 +43,7 @@ enum vl_status vl_init(void)
         return VL_EINVAL;
     }
     percpu_init(count);
+    vli_restart_init();
     for (size_t i = 0; i < VLI_COUNT_OF(start); i++) {
         status = start[i]();
         if (status != VL_OK) {

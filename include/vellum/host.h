@@ -121,6 +121,14 @@ void *vl_host_percpu_area(unsigned cpu);
 void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu),
                       void *arg);
 
+/*
+ * VL_HOST_RESTART - define it in the header named by VL_HOST_INLINE when each interrupt that comes
+ * from kernel mode passes the interrupted address through vl_restart(), before anything that may
+ * use the core or switch threads: <vellum/restart.h>. The fast paths of objects then change this
+ * CPU's words by plain loads and stores. Without it they turn interrupts off instead, which costs
+ * about ten instructions more.
+ */
+
 /** vl_host_irq_save() - disable interrupts; returns what restore needs. Default: nothing. */
 #ifndef vl_host_irq_save
 unsigned long vl_host_irq_save(void);

@@ -14,6 +14,7 @@
 #include <vellum/object.h>
 #include <vellum/space.h>
 #include <vellum/report.h>
+#include <vellum/restart.h>
 
 /**
  * vl_init() - start the core: reads the host's ranges, builds descriptors, zones and caches.

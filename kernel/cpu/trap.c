@@ -215,6 +215,9 @@ void irq_handle(unsigned vector, struct trap_frame *frame)
     cpu->irq_depth++;
     cpu->irq_count++;
     cpu->irq_from_user = trap_is_user(frame);
+    /* Before the handler, which may use the core, and before the switch that may follow. A user's
+     * address is none of the kernel's. */
+    frame->rip = vl_restart(frame->rip);
     if (VLI_UNLIKELY(handlers[vector].run == NULL)) {
         if (vector != VECTOR_SPURIOUS) {
             printk(VL_LOG_WARNING, "irq: vector %u has no handler", vector);

@@ -5,8 +5,11 @@
  * interrupt at once only if interrupts are on and the interrupted instruction belongs to the core
  * (its code is in a section of its own in builds that test: the Makefile renames it), for there
  * the core's own rules are all that counts. Elsewhere it leaves a mark, and the next restore in
- * the core runs the interrupt. ThreadSanitizer delays signals to places of its own choice, where
- * the instruction says nothing: there every interrupt waits for a restore.
+ * the core runs the interrupt. Code of a test that inlines a restartable range is the core's while
+ * it is inside the range. A range is restarted whether the interrupt runs or waits: what runs then
+ * may be a part of it (a call), and to start anew does no harm. ThreadSanitizer delays signals to
+ * places of its own choice, where the instruction says nothing: there every interrupt waits for a
+ * restore.
  */
 #include <errno.h>
 #include <signal.h>
@@ -138,31 +141,38 @@ void sim_irq_here(void)
 
 bool sim_irq_is_core_text(uintptr_t at)
 {
-    return at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text;
+    return (at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text) ||
+           vl_restart(at) != at;
 }
 
 #if defined(VLI_TSAN)
-static bool is_core(const ucontext_t *context)
+static bool enter(ucontext_t *context)
 {
     (void)context;
     return false;
 }
 #else
-static bool is_core(const ucontext_t *context)
+/* Restarts the range that was interrupted. Returns: was it the core that was interrupted? */
+static bool enter(ucontext_t *context)
 {
-    return sim_irq_is_core_text((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
+    uintptr_t ip = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+
+    context->uc_mcontext.gregs[REG_RIP] = (greg_t)vl_restart(ip);
+    return sim_irq_is_core_text(ip);
 }
 #endif
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
+    bool is_core = enter(context);
+
     (void)number;
     (void)info;
     sim_self.irq_pending = 1;
     if (sim_self.irq_off != 0) {
         return;
     }
-    if (is_core(context)) {
+    if (is_core) {
         sim_irq_run_pending();
     } else {
         /* A call touches the core alone, whose rules hold wherever interrupts are on. */

@@ -6,6 +6,11 @@
  * is exchanged for one that takes up stepping again. The kernel of the host clears TF while a
  * handler runs, so that handlers are not stepped themselves.
  *
+ * An interrupt restarts the range that it comes into (vellum/restart.h), so that one after every
+ * instruction would keep it there for ever. Interrupts therefore come one instruction later each
+ * time that the range begins anew: after its first, then after its second, until it is through. A
+ * step without an interrupt restarts nothing.
+ *
  * TF is set by a write to the flags; that instruction and those up to the call of @fn are not in
  * the core either.
  */
@@ -27,6 +32,7 @@ uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at)
 static struct {
     uint64_t seen;
     uint64_t at;
+    uintptr_t last; /* in a range: where the last interrupt came; 0 elsewhere */
 } step;
 
 /* Where the core goes on after a call of something else. */
@@ -54,19 +60,37 @@ static void pass_over(ucontext_t *context)
     }
 }
 
+/* The interrupt, and the restart that it means. @ip: of the next instruction. */
+static void interrupt(ucontext_t *context, uintptr_t ip)
+{
+    uintptr_t on = vl_restart(ip);
+
+    if (on == ip) {
+        step.last = 0;
+    } else if (ip <= step.last) {
+        return;
+    } else {
+        step.last = ip;
+        context->uc_mcontext.gregs[REG_RIP] = (greg_t)on;
+    }
+    sim_irq_here();
+}
+
 static void on_trap(int number, siginfo_t *info, void *arg)
 {
     ucontext_t *context = arg;
+    uintptr_t ip = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 
     (void)number;
     (void)info;
-    if (!sim_irq_is_core_text((uintptr_t)context->uc_mcontext.gregs[REG_RIP])) {
+    if (!sim_irq_is_core_text(ip)) {
+        step.last = 0;
         pass_over(context);
         return;
     }
     step.seen++;
     if (step.at == SIM_STEP_ALL || step.seen == step.at) {
-        sim_irq_here();
+        interrupt(context, ip);
     }
     if (step.seen == step.at) {
         context->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
@@ -92,6 +116,7 @@ uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at)
     sigaction(SIGTRAP, &action, &before);
     step.seen = 0;
     step.at = at;
+    step.last = 0;
     set_trap_flag();
     fn(arg);
     clear_trap_flag();
