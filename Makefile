@@ -178,6 +178,40 @@ $(B)/bench/%: $(B)/bench/%.o $(B)/libbench.a
 	$(SAY)
 	$(Q)$(CC) $(BENCH_FLAGS) $^ -pthread -o $@
 
+# ------------------------------------------------------------------------------ the malloc face
+# The same core as code of a Linux process, position-independent, nothing visible but the functions
+# of malloc; `make malloc` leaves build/libvellum-malloc.so and .a. The archive is one object whose
+# inner names are local, so that a program may have the library as well.
+MALLOC_SLAB ?= $(if $(wildcard core/slab/sheaf),sheaf,irq)
+M := build/malloc-$(BUDDY)-$(MALLOC_SLAB)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
+MALLOC_DIRS  := core/frame/$(BUDDY) core/slab/$(MALLOC_SLAB)
+MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(MALLOC_DIRS)) -DVL_SMP=1 \
+  -DVL_HOST_INLINE='"malloc/host_inline.h"' $(if $(filter sheaf,$(MALLOC_SLAB)),-DVL_HOST_RSEQ) \
+  -fno-strict-aliasing -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition \
+  -fno-stack-protector -fcf-protection=none -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc \
+  -fno-builtin-free -pthread $(SAN_FLAGS)
+MALLOC_CORE := $(filter-out core/base/host_default.c,$(wildcard core/base/*.c)) $(wildcard core/frame/*.c) \
+  $(wildcard core/slab/*.c) $(foreach d,$(MALLOC_DIRS),$(wildcard $(d)/*.c)) core/base/host_default.c
+MALLOC_OBJ  := $(patsubst %.c,$(M)/%.o,$(wildcard malloc/*.c) $(MALLOC_CORE))
+$(M)/core/%.o: core/%.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(MALLOC_FLAGS) -ffreestanding -c $< -o $@
+$(M)/malloc/%.o: malloc/%.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(MALLOC_FLAGS) -D_GNU_SOURCE -c $< -o $@
+$(M)/libvellum-malloc.so: $(MALLOC_OBJ)
+	$(SAY)
+	$(Q)$(CC) -shared $(SAN_FLAGS) -Wl,-soname,libvellum-malloc.so -Wl,-z,nodelete,-z,now,-z,relro,-z,defs $^ -pthread -o $@
+$(M)/libvellum-malloc.a: $(MALLOC_OBJ)
+	$(SAY)
+	$(Q)ld -r $^ -o $(M)/vellum-malloc.o && objcopy --localize-hidden $(M)/vellum-malloc.o
+	$(Q)rm -f $@ && ar rcs $@ $(M)/vellum-malloc.o
+malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
+	$(Q)cp -f $^ build/
+-include $(shell find $(M) -name '*.d' 2>/dev/null)
+
 # Builds the mutants and checks that each is caught.
 mutants:
 	tests/sim/mutants.sh
@@ -190,7 +224,7 @@ fuzz:
 	  "build/$$($(MAKE) -s config CC=clang DEBUG=1 SAN=fuzzer)/fuzz/$$f" -seed=1 \
 	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/ || exit 1; done
 
-.PHONY: fuzz mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
+.PHONY: malloc fuzz mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)

@@ -7,7 +7,7 @@
  */
 #include "core/base/spinlock.h"
 
-#if VL_SMP
+#if VL_SMP && !defined(VL_HOST_LOCK)
 void vli_spin_wait_slow(struct vli_spinlock *lock, uint16_t ticket)
 {
     uint16_t distance;

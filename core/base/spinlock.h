@@ -36,6 +36,12 @@ _Static_assert(sizeof(struct vli_spinlock) == 4, "lives in a frame's descriptor"
         }                                                                                          \
     }
 
+#if defined(VL_HOST_LOCK)
+#define VLI_SPIN_IS_HELD(word) ((word) != 0)
+#else
+#define VLI_SPIN_IS_HELD(word) ((word) >> 16 != ((word)&0xffffu))
+#endif
+
 static inline void vli_spin_init(struct vli_spinlock *lock)
 {
     atomic_store_explicit(&lock->word.both, 0, memory_order_relaxed);
@@ -46,10 +52,23 @@ static inline bool vli_spin_is_locked(struct vli_spinlock *lock)
 {
     uint32_t word = atomic_load_explicit(&lock->word.both, memory_order_relaxed);
 
-    return (word >> 16) != (word & 0xffffu);
+    return VLI_SPIN_IS_HELD(word);
 }
 
-#if VL_SMP
+#if defined(VL_HOST_LOCK)
+static inline void vli_spin_raw_lock(struct vli_spinlock *lock)
+{
+    vl_host_lock(&lock->word.both);
+}
+static inline bool vli_spin_raw_try_lock(struct vli_spinlock *lock)
+{
+    return vl_host_try_lock(&lock->word.both);
+}
+static inline void vli_spin_raw_unlock(struct vli_spinlock *lock)
+{
+    vl_host_unlock(&lock->word.both);
+}
+#elif VL_SMP
 /** vli_spin_wait_slow() - spin until @ticket is served. */
 VLI_NOINLINE void vli_spin_wait_slow(struct vli_spinlock *lock, uint16_t ticket);
 

@@ -1,0 +1,298 @@
+/*
+ * entry.c - the functions of <stdlib.h> and <malloc.h>.
+ *
+ * malloc() takes the class from a table and a unit from this CPU's sheaf of that class; free()
+ * finds the class by the page and puts the unit there. All else is in the slow sides, out of line.
+ *
+ * What C and POSIX leave open is as in glibc, on which programs rely: malloc(0) and
+ * realloc(NULL, 0) give a block of their own; realloc(p, 0) frees p and returns NULL; a failure
+ * sets errno to ENOMEM, a success leaves errno alone; posix_memalign() returns its error and leaves
+ * errno alone.
+ */
+#include "malloc/face.h"
+#include "core/base/bits.h"
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------------------------ slow sides
+ */
+
+static void *out_of_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void *unit_alloc(size_t class)
+{
+    int saved = errno;
+    void *unit = vl_cache_alloc(&vli_caches[class], VL_WAIT);
+
+    errno = saved;
+    return unit;
+}
+
+/* Above the classes, or with no class for the alignment. */
+static void *big_alloc(size_t size, size_t align)
+{
+    void *p = NULL;
+    int saved = errno;
+
+    if (size <= VLI_RUN_MAX && align <= VLI_RUN_MAX) {
+        p = vli_run_alloc(size, align);
+    }
+    if (p == NULL) {
+        p = vli_large_alloc(size, align);
+    }
+    errno = saved;
+    return p;
+}
+
+void *vli_malloc_slow(size_t size)
+{
+    void *p;
+
+    if (!vli_malloc_ready()) {
+        return out_of_memory();
+    }
+    if (size <= VLI_CLASS_MAX) {
+        p = unit_alloc(vli_class_of(size));
+    } else {
+        p = big_alloc(size, 1);
+    }
+    return p != NULL ? p : out_of_memory();
+}
+
+void *vli_aligned(size_t align, size_t size)
+{
+    size_t class;
+    void *p;
+
+    if (!vli_malloc_ready()) {
+        return out_of_memory();
+    }
+    class = size <= VLI_CLASS_MAX ? vli_class_aligned(size, align) : VLI_NO_CLASS;
+    p = class != VLI_NO_CLASS ? unit_alloc(class) : big_alloc(size, align);
+    return p != NULL ? p : out_of_memory();
+}
+
+/* The frame of an address of the range that is the start of a block of whole frames, or NULL. */
+static struct vl_frame *run_of(const void *p)
+{
+    struct vl_frame *frame;
+
+    if (!vli_range_has(p) || ((uintptr_t)p & VL_PAGE_MASK) != 0) {
+        return NULL;
+    }
+    frame = vli_virt_frame((uintptr_t)p);
+    return vli_frame_type(frame) == VLI_FRAME_KMALLOC ? frame : NULL;
+}
+
+/* Cache number of an address in a slab, or VLI_NO_CLASS. */
+static size_t class_of_address(const void *p)
+{
+    struct vl_frame *frame;
+
+    if (!vli_range_has(p)) {
+        return VLI_NO_CLASS;
+    }
+    frame = vli_virt_frame((uintptr_t)p);
+    return vli_frame_type(frame) == VLI_FRAME_SLAB ? vli_frame_index8(frame) : VLI_NO_CLASS;
+}
+
+void vli_free_slow(void *p)
+{
+    struct vl_frame *run;
+    int saved = errno;
+
+    if (p == NULL) {
+        return;
+    }
+    run = run_of(p);
+    if (run != NULL) {
+        vli_run_free(run);
+    } else if (vli_range_has(p)) {
+        vli_die("vellum malloc: free(%p): nothing was allocated there", p);
+    } else if (!vli_large_free(p) && vli_options.secure) {
+        vli_die("vellum malloc: free(%p): this address was never given out", p);
+    }
+    errno = saved;
+}
+
+/* ------------------------------------------------------------------------------- malloc and free
+ */
+
+VLI_EXPORT void *malloc(size_t size)
+{
+    return vli_malloc_slow(size);
+}
+
+VLI_EXPORT void free(void *p)
+{
+    size_t class = class_of_address(p);
+
+    if (class == VLI_NO_CLASS) {
+        vli_free_slow(p);
+        return;
+    }
+    vl_cache_free(&vli_caches[class], p);
+}
+
+VLI_EXPORT void *calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    void *p;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        return out_of_memory();
+    }
+    p = malloc(bytes);
+    /* A mapping of its own is zero already. */
+    if (p != NULL && vli_range_has(p)) {
+        memset(p, 0, bytes);
+    }
+    return p;
+}
+
+/* ------------------------------------------------------------------------------------ usable size
+ */
+
+VLI_EXPORT size_t malloc_usable_size(void *p)
+{
+    size_t class = class_of_address(p);
+    struct vl_frame *run;
+
+    if (VLI_LIKELY(class != VLI_NO_CLASS)) {
+        return vli_class_bytes[class];
+    }
+    run = run_of(p);
+    return run != NULL ? vli_run_bytes(run) : vli_large_bytes(p);
+}
+
+/* --------------------------------------------------------------------------------------- realloc
+ */
+
+/* A block that is not ours: the dynamic loader's, from before it found us. Its length is not known;
+ * as much as is asked for and can be read is copied, and the block is left. */
+static void *adopt(const void *p, size_t size)
+{
+    void *fresh = malloc(size);
+    struct iovec to = {fresh, size};
+    struct iovec from = {(void *)(uintptr_t)p, size};
+
+    if (fresh != NULL) {
+        (void)process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    }
+    return fresh;
+}
+
+/* May a block of @have bytes stay where it is for @size? Not when more than half would be unused.
+ */
+static bool fits(size_t have, size_t size)
+{
+    return size <= have && (size >= have / 2 || have <= 64);
+}
+
+VLI_EXPORT void *realloc(void *p, size_t size)
+{
+    size_t have;
+    void *fresh;
+
+    if (p == NULL) {
+        return malloc(size);
+    }
+    if (size == 0) {
+        free(p);
+        return NULL;
+    }
+    have = malloc_usable_size(p);
+    if (have == 0) {
+        if (vli_options.secure || vli_range_has(p)) {
+            vli_die("vellum malloc: realloc(%p): this address was never given out", p);
+        }
+        return adopt(p, size);
+    }
+    if (fits(have, size)) {
+        return p;
+    }
+    if (!vli_range_has(p) && size > VLI_RUN_MAX) {
+        fresh = vli_large_resize(p, size);
+        return fresh != NULL ? fresh : out_of_memory();
+    }
+    fresh = malloc(size);
+    if (fresh != NULL) {
+        memcpy(fresh, p, have < size ? have : size);
+        free(p);
+    } else if (size <= have) {
+        return p; /* a shrink does not fail */
+    }
+    return fresh;
+}
+
+VLI_EXPORT void *reallocarray(void *p, size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        return out_of_memory();
+    }
+    return realloc(p, bytes);
+}
+
+/* --------------------------------------------------------------------------------------- aligned
+ */
+
+VLI_EXPORT int posix_memalign(void **out, size_t align, size_t size)
+{
+    int saved = errno;
+    void *p;
+
+    if (align % sizeof(void *) != 0 || !vli_is_power_of_2(align)) {
+        return EINVAL;
+    }
+    p = vli_aligned(align, size);
+    errno = saved;
+    if (p == NULL) {
+        return ENOMEM;
+    }
+    *out = p;
+    return 0;
+}
+
+/* As glibc's: an alignment that is no power of 2 is rounded up to one. */
+VLI_EXPORT void *memalign(size_t align, size_t size)
+{
+    if (align > (SIZE_MAX >> 1) + 1u) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return vli_aligned(align < 16 ? 16 : (size_t)1 << vli_log2_ceil(align), size);
+}
+
+VLI_EXPORT void *aligned_alloc(size_t align, size_t size)
+{
+    if (!vli_is_power_of_2(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return vli_aligned(align, size);
+}
+
+VLI_EXPORT void *valloc(size_t size)
+{
+    return vli_aligned(VL_PAGE_SIZE, size);
+}
+
+VLI_EXPORT void *pvalloc(size_t size)
+{
+    size_t bytes = vli_round_up(size, VL_PAGE_SIZE);
+
+    if (bytes < size) {
+        return out_of_memory();
+    }
+    return vli_aligned(VL_PAGE_SIZE, bytes);
+}

@@ -1,0 +1,151 @@
+/*
+ * face.h - what the files of the malloc face share.
+ *
+ *      entry.c    the C functions: fast paths, and their slow sides
+ *      cxx.c      C++ operators new and delete
+ *      class.c    size classes: caches of the core
+ *      range.c    the reserved range: reserving, growing, giving back
+ *      large.c    what is mapped by itself, above VLI_RUN_MAX
+ *      start.c    options, start, what needs a libc that is up
+ *      host.c     the host contract of the core inside a process
+ *      thread.c   per-CPU or per-thread areas
+ *      fork.c     handlers around fork
+ *      info.c     statistics
+ *      heap.c     heaps confined to a region
+ *
+ * An address belongs to exactly one of: a slab of the range, a run of whole frames of the range, a
+ * mapping of its own (large.c knows them all), or somebody else (the dynamic loader allocates
+ * before it has found us). Which one is decided by arithmetic and tables of ours, never by what is
+ * written near the address.
+ */
+#ifndef MALLOC_FACE_H
+#define MALLOC_FACE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "core/base/compiler.h"
+#include "core/frame/frame.h"
+#include "core/slab/slab.h"
+
+#define VLI_EXPORT __attribute__((visibility("default")))
+
+/* ---- options (start.c) ---- */
+
+enum vli_huge { VLI_HUGE_DEFAULT, VLI_HUGE_NEVER, VLI_HUGE_ALWAYS };
+
+struct vli_options {
+    bool stats;         /* print statistics at exit */
+    bool secure;        /* check every free, fill what is freed */
+    bool percpu;        /* restartable sequences where there are any */
+    bool align16;       /* no 24-byte class: every block of 16 bytes or more is aligned to 16 */
+    enum vli_huge huge; /* transparent huge pages */
+    int64_t purge_ms;   /* free memory goes back to Linux after so long; -1: never */
+    uint64_t limit;     /* most bytes to take from Linux; 0: no limit */
+    uint64_t reserve;   /* addresses to reserve */
+};
+extern struct vli_options vli_options;
+
+/** vli_malloc_ready() - start the heap if it has not been; false when there is no memory for it.
+ * Context: any call that found nothing on the fast path. */
+VL_MUST_CHECK bool vli_malloc_ready(void);
+
+/* ---- size classes (class.c) ---- */
+
+#define VLI_CLASS_MAX  VL_KMALLOC_CACHED_MAX /* largest size that a class serves */
+#define VLI_TABLE_FINE 1024u                 /* up to here by steps of 8, above of 128 */
+#define VLI_NO_CLASS   0xffu
+
+/* Cache number of a size: fine[(size + 7) / 8], coarse[(size + 127) / 128]. */
+extern uint8_t vli_class_fine[VLI_TABLE_FINE / 8u + 1u];
+extern uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u];
+/* Bytes that an object of cache number n has; 0 when it is none of ours. */
+extern uint32_t vli_class_bytes[VLI_CACHES_MAX];
+
+/** vli_class_of() - cache number for a size of at most VLI_CLASS_MAX. */
+static VLI_ALWAYS_INLINE size_t vli_class_of(size_t size)
+{
+    if (VLI_LIKELY(size <= VLI_TABLE_FINE)) {
+        return vli_class_fine[(size + 7u) / 8u];
+    }
+    return vli_class_coarse[(size + 127u) / 128u];
+}
+
+/** vli_class_aligned() - cache number for @size bytes aligned to @align (a power of 2), or
+ * VLI_NO_CLASS. */
+size_t vli_class_aligned(size_t size, size_t align);
+
+/** vli_class_init() - make the caches. */
+VL_MUST_CHECK bool vli_class_init(void);
+
+/* ---- the range (range.c) ---- */
+
+extern uint64_t vli_range_pages; /* of the range that may be handed out */
+
+/* Runs of whole frames serve what is above the classes up to this. */
+#define VLI_RUN_MAX ((size_t)1 << 20)
+
+/** vli_range_reserve() - reserve addresses; false when not even the smallest range is to be had. */
+VL_MUST_CHECK bool vli_range_reserve(void);
+
+/** vli_limit_take() - may @bytes more be taken from Linux? They count until vli_limit_give(). */
+VL_MUST_CHECK bool vli_limit_take(size_t bytes);
+void vli_limit_give(size_t bytes);
+
+/** vli_huge_advise() - what the option `huge` says about a mapping. */
+void vli_huge_advise(void *start, size_t bytes);
+
+/** vli_run_alloc() - whole frames, at least @bytes, aligned to @align; NULL. */
+void *vli_run_alloc(size_t bytes, size_t align);
+/** vli_run_free() - what vli_run_alloc() gave, by its first frame. */
+void vli_run_free(struct vl_frame *head);
+/** vli_run_bytes() - how long it is. */
+size_t vli_run_bytes(struct vl_frame *head);
+/** vli_run_shrink() - the frames behind the first @bytes go back. */
+void vli_run_shrink(struct vl_frame *head, size_t bytes);
+
+/** vli_range_has() - does an address lie in the range? */
+static VLI_ALWAYS_INLINE bool vli_range_has(const void *p)
+{
+    return ((uintptr_t)p - (uintptr_t)vli_range_base) >> VL_PAGE_SHIFT < vli_range_pages;
+}
+
+/* ---- mappings of their own (large.c) ---- */
+
+/** vli_large_alloc() - zeroed; NULL when Linux has none or the limit is reached. */
+void *vli_large_alloc(size_t bytes, size_t align);
+/** vli_large_bytes() - length of the mapping that begins at @p, 0 when there is none. */
+size_t vli_large_bytes(const void *p);
+/** vli_large_free() - false when there is no such mapping. */
+VL_MUST_CHECK bool vli_large_free(void *p);
+/** vli_large_resize() - the mapping, perhaps moved; NULL leaves it as it is. */
+void *vli_large_resize(void *p, size_t bytes);
+/** vli_large_total() - bytes mapped now. */
+size_t vli_large_total(void);
+
+/* Its lock, for fork. */
+extern _Atomic uint32_t vli_large_word;
+
+/* ---- entry.c, for cxx.c and heap.c ---- */
+
+/** vli_malloc_slow() - what the fast path could not serve. Sets errno. */
+void *vli_malloc_slow(size_t size);
+/** vli_free_slow() - NULL, runs, mappings, and what is not ours. */
+void vli_free_slow(void *p);
+/** vli_aligned() - @align a power of 2. Sets errno. */
+void *vli_aligned(size_t align, size_t size);
+
+/* ---- messages (host.c) ---- */
+
+/** vli_say() - one line on standard error, without allocation. */
+void vli_say(const char *format, ...) VL_PRINTF(1, 2);
+/** vli_die() - the same, then abort. */
+_Noreturn void vli_die(const char *format, ...) VL_PRINTF(1, 2);
+
+/* ---- after libc is up (start.c, fork.c) ---- */
+
+/** vli_fork_init() - install the handlers. */
+void vli_fork_init(void);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * host.c - the host contract inside a Linux process, and messages.
+ *
+ * Nothing here allocates, and nothing uses stdio: a message may be about the heap itself.
+ */
+#include "malloc/face.h"
+#include "core/base/log.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 512u
+
+/* Pauses before a waiter sleeps: about as long as a sheaf's exchange under the lock takes. */
+#define SPINS 40u
+
+unsigned char *vli_range_base;
+VLI_ALIGNED(VLI_CACHELINE) unsigned char vli_malloc_percpu[VL_PERCPU_BYTES];
+_Thread_local struct vl_thread vli_malloc_thread;
+#if !defined(VL_HOST_RSEQ)
+_Atomic uint32_t vli_irq_word;
+_Thread_local unsigned long vli_irq_depth;
+#endif
+
+/* ------------------------------------------------------------------------------------- messages */
+
+static void write_line(char *line, size_t length)
+{
+    int saved = errno;
+
+    length = length < LINE_BYTES - 1 ? length : LINE_BYTES - 1;
+    line[length] = '\n';
+    /* There is nobody to tell when standard error is closed. */
+    if (write(STDERR_FILENO, line, length + 1) < 0) {
+        errno = saved;
+    }
+}
+
+void vli_say(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    size_t length;
+
+    va_start(args, format);
+    length = vli_format(line, sizeof(line), format, args);
+    va_end(args);
+    write_line(line, length);
+}
+
+void vli_die(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    size_t length;
+
+    va_start(args, format);
+    length = vli_format(line, sizeof(line), format, args);
+    va_end(args);
+    write_line(line, length);
+    abort();
+}
+
+_Noreturn void vl_host_panic(const char *message)
+{
+    vli_die("vellum malloc: %s", message);
+}
+
+void vl_host_log(enum vl_log_level level, const char *line)
+{
+    if (level <= VL_LOG_WARNING) {
+        vli_say("vellum malloc: %s", line);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- locks */
+
+static long futex(const _Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *timeout)
+{
+    int saved = errno;
+    long result = syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+    int error = errno;
+
+    errno = saved;
+    return result < 0 ? -error : result;
+}
+
+void vli_mutex_wait(_Atomic uint32_t *word)
+{
+    for (unsigned i = 0; i < SPINS; i++) {
+        vl_host_cpu_relax();
+        if (atomic_load_explicit(word, memory_order_relaxed) == 0 && vl_host_try_lock(word)) {
+            return;
+        }
+    }
+    /* From here on the lock is taken as "somebody sleeps", since others may. Acquire: pairs with
+     * the release in vl_host_unlock(). */
+    while (atomic_exchange_explicit(word, 2, memory_order_acquire) != 0) {
+        (void)futex(word, FUTEX_WAIT, 2, NULL);
+    }
+}
+
+void vli_mutex_wake(_Atomic uint32_t *word)
+{
+    (void)futex(word, FUTEX_WAKE, 1, NULL);
+}
+
+enum vl_status vl_host_wait(const _Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    long result = futex(word, FUTEX_WAIT, expected, timeout_ns == UINT64_MAX ? NULL : &timeout);
+
+    return result == -ETIMEDOUT ? VL_ETIMEDOUT : VL_OK;
+}
+
+void vl_host_wake(const _Atomic uint32_t *word, unsigned count)
+{
+    (void)futex(word, FUTEX_WAKE, count < INT_MAX ? count : INT_MAX, NULL);
+}
+
+uint64_t vl_host_clock_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --------------------------------------------------------------------------------------- memory */
+
+void *vl_host_bootstrap(size_t *out_bytes)
+{
+    static VLI_ALIGNED(4096) unsigned char buffer[VL_PAGE_SIZE];
+
+    *out_bytes = sizeof(buffer);
+    return buffer;
+}

@@ -1,0 +1,130 @@
+/*
+ * host_inline.h - the hot part of the host contract inside a Linux process that uses the core as
+ * its malloc. Included by <vellum/host.h>; nothing else needs to include it.
+ *
+ * Physical memory is one reserved range of addresses; physical address 0 is its first byte. There
+ * is one CPU, number 0, as far as the core's per-CPU data goes: threads are preempted anywhere, so
+ * what the core changes "with interrupts off" is under a lock of its own here, or is per CPU by
+ * restartable sequences (arch/rseq.h). Spin locks are mutexes that sleep: who holds one may be
+ * preempted, and whoever spins meanwhile burns the CPU that the holder needs.
+ */
+#ifndef MALLOC_HOST_INLINE_H
+#define MALLOC_HOST_INLINE_H
+
+#include <stdatomic.h>
+#include <vellum/types.h>
+
+/* First byte of the range. Set once, before the core starts. */
+extern unsigned char *vli_range_base;
+#define VL_HOST_PHYS_LINEAR 1
+
+static inline void *vl_host_phys_to_virt(struct vl_pa pa)
+{
+    return vli_range_base + pa.a;
+}
+#define vl_host_phys_to_virt vl_host_phys_to_virt
+
+static inline unsigned vl_host_cpu_id(void)
+{
+    return 0;
+}
+#define vl_host_cpu_id vl_host_cpu_id
+
+extern unsigned char vli_malloc_percpu[];
+static inline void *vl_host_percpu_area(unsigned cpu)
+{
+    (void)cpu;
+    return vli_malloc_percpu;
+}
+#define vl_host_percpu_area vl_host_percpu_area
+
+static inline void vl_host_preempt_off(void)
+{
+}
+#define vl_host_preempt_off vl_host_preempt_off
+
+static inline void vl_host_preempt_on(void)
+{
+}
+#define vl_host_preempt_on vl_host_preempt_on
+
+static inline void vl_host_cpu_relax(void)
+{
+    __builtin_ia32_pause();
+}
+#define vl_host_cpu_relax vl_host_cpu_relax
+
+extern _Thread_local struct vl_thread vli_malloc_thread;
+static inline struct vl_thread *vl_host_thread(void)
+{
+    return &vli_malloc_thread;
+}
+#define vl_host_thread vl_host_thread
+
+/* ---- locks: 0 free, 1 held, 2 held and somebody sleeps ---- */
+
+/** vli_mutex_wait() - take a lock that was found held: spin a little, then sleep. */
+void vli_mutex_wait(_Atomic uint32_t *word);
+/** vli_mutex_wake() - wake one sleeper. */
+void vli_mutex_wake(_Atomic uint32_t *word);
+
+static inline bool vl_host_try_lock(_Atomic uint32_t *word)
+{
+    uint32_t free = 0;
+
+    /* Acquire: pairs with the release in vl_host_unlock(). */
+    return atomic_compare_exchange_strong_explicit(word, &free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static inline void vl_host_lock(_Atomic uint32_t *word)
+{
+    if (__builtin_expect(!vl_host_try_lock(word), 0)) {
+        vli_mutex_wait(word);
+    }
+}
+
+static inline void vl_host_unlock(_Atomic uint32_t *word)
+{
+    /* Release: pairs with the acquires of the next taker. */
+    if (__builtin_expect(atomic_exchange_explicit(word, 0, memory_order_release) == 2, 0)) {
+        vli_mutex_wake(word);
+    }
+}
+#define VL_HOST_LOCK 1
+
+#if defined(VL_HOST_RSEQ)
+static inline unsigned long vl_host_irq_save(void)
+{
+    return 0;
+}
+
+static inline void vl_host_irq_restore(unsigned long flags)
+{
+    (void)flags;
+}
+#else
+/* Strategies that change a CPU's list "with interrupts off": one lock stands for them all. */
+extern _Atomic uint32_t vli_irq_word;
+extern _Thread_local unsigned long vli_irq_depth;
+
+static inline unsigned long vl_host_irq_save(void)
+{
+    if (vli_irq_depth == 0) {
+        vl_host_lock(&vli_irq_word);
+    }
+    return vli_irq_depth++;
+}
+
+static inline void vl_host_irq_restore(unsigned long flags)
+{
+    vli_irq_depth = flags;
+    if (flags == 0) {
+        vl_host_unlock(&vli_irq_word);
+    }
+}
+#endif
+#define vl_host_irq_save    vl_host_irq_save
+#define vl_host_irq_restore vl_host_irq_restore
+
+#endif

@@ -1,0 +1,243 @@
+/*
+ * large.c - what is too large for the range: a mapping of its own for each.
+ *
+ * Which addresses are such mappings is written in a table of ours and nowhere near them: a block
+ * has no header, so what a program does to the bytes before it cannot mislead us, and a pointer
+ * that is not ours is known not to be. The table is open-addressed, by the page number's hash, at
+ * most half full, in a mapping of its own that doubles; an entry is deleted by moving up those
+ * behind it.
+ *
+ * A resize goes by mremap(): Linux moves page-table entries, not bytes. The entry is taken out
+ * before, since the old addresses may be somebody else's mapping at once afterwards.
+ *
+ * Locks: vli_large_word guards the table; no system call but the table's own growth runs under it.
+ */
+#include "malloc/face.h"
+#include "core/base/bits.h"
+#include <errno.h>
+#include <sys/mman.h>
+
+#define ENTRIES_FIRST 256u
+
+struct entry {
+    uintptr_t start; /* 0: none */
+    size_t bytes;
+};
+
+_Atomic uint32_t vli_large_word;
+static struct entry *table;
+static size_t entries; /* a power of 2 */
+static size_t used;    /* entries set, and those promised to a resize */
+static _Atomic size_t total;
+
+static size_t home_of(uintptr_t start)
+{
+    return (size_t)((start >> VL_PAGE_SHIFT) * 0x9e3779b97f4a7c15u >> 20) & (entries - 1);
+}
+
+/* Where the entry of @start is, or where it would be put. */
+static size_t find(uintptr_t start)
+{
+    size_t at = home_of(start);
+
+    while (table[at].start != 0 && table[at].start != start) {
+        at = (at + 1) & (entries - 1);
+    }
+    return at;
+}
+
+static bool grow(void)
+{
+    struct entry *old = table;
+    size_t old_entries = entries;
+    size_t fresh = entries == 0 ? ENTRIES_FIRST : entries * 2;
+    void *memory = mmap(NULL, fresh * sizeof(struct entry), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    table = memory;
+    entries = fresh;
+    for (size_t i = 0; i < old_entries; i++) {
+        if (old[i].start != 0) {
+            table[find(old[i].start)] = old[i];
+        }
+    }
+    if (old != NULL) {
+        (void)munmap(old, old_entries * sizeof(struct entry));
+    }
+    return true;
+}
+
+/* Room for one more entry is set aside. */
+static bool promise(void)
+{
+    bool good;
+
+    vl_host_lock(&vli_large_word);
+    good = used + 1 <= entries / 2 || grow();
+    used += good ? 1 : 0;
+    vl_host_unlock(&vli_large_word);
+    return good;
+}
+
+static void unpromise(void)
+{
+    vl_host_lock(&vli_large_word);
+    used--;
+    vl_host_unlock(&vli_large_word);
+}
+
+/* Sets the promised entry. */
+static void insert(void *start, size_t bytes)
+{
+    vl_host_lock(&vli_large_word);
+    table[find((uintptr_t)start)] = (struct entry){(uintptr_t)start, bytes};
+    vl_host_unlock(&vli_large_word);
+    atomic_fetch_add_explicit(&total, bytes, memory_order_relaxed);
+}
+
+/* Takes an entry out and leaves its promise; returns the length, 0 when there is none. */
+static size_t take_out(const void *start)
+{
+    size_t bytes = 0;
+    size_t hole;
+
+    vl_host_lock(&vli_large_word);
+    if (entries != 0) {
+        hole = find((uintptr_t)start);
+        bytes = table[hole].bytes;
+        table[hole] = (struct entry){0, 0};
+        /* Those behind it that would no longer be found move up. */
+        for (size_t at = (hole + 1) & (entries - 1); table[at].start != 0;
+             at = (at + 1) & (entries - 1)) {
+            size_t home = home_of(table[at].start);
+
+            if (((at - home) & (entries - 1)) >= ((at - hole) & (entries - 1))) {
+                table[hole] = table[at];
+                table[at] = (struct entry){0, 0};
+                hole = at;
+            }
+        }
+    }
+    vl_host_unlock(&vli_large_word);
+    atomic_fetch_sub_explicit(&total, bytes, memory_order_relaxed);
+    return bytes;
+}
+
+size_t vli_large_bytes(const void *p)
+{
+    size_t bytes = 0;
+
+    if (((uintptr_t)p & VL_PAGE_MASK) != 0 || p == NULL) {
+        return 0;
+    }
+    vl_host_lock(&vli_large_word);
+    if (entries != 0) {
+        bytes = table[find((uintptr_t)p)].bytes;
+    }
+    vl_host_unlock(&vli_large_word);
+    return bytes;
+}
+
+size_t vli_large_total(void)
+{
+    return atomic_load_explicit(&total, memory_order_relaxed);
+}
+
+/* @bytes, a multiple of the page, at a multiple of @align. */
+static void *map(size_t bytes, size_t align)
+{
+    size_t more = align > VL_PAGE_SIZE ? align - VL_PAGE_SIZE : 0;
+    unsigned char *start;
+    size_t before;
+    void *memory;
+
+    if (bytes + more < bytes) {
+        return NULL;
+    }
+    memory = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    start = memory;
+    before = (size_t)(0 - (uintptr_t)start) & (align - 1);
+    if (more != 0 && before != 0) {
+        (void)munmap(start, before);
+    }
+    if (more != before) {
+        (void)munmap(start + before + bytes, more - before);
+    }
+    return start + before;
+}
+
+void *vli_large_alloc(size_t bytes, size_t align)
+{
+    size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
+    void *start;
+
+    if (length < bytes || length > PTRDIFF_MAX || !promise()) {
+        return NULL;
+    }
+    if (!vli_limit_take(length)) {
+        unpromise();
+        return NULL;
+    }
+    start = map(length, align < VL_PAGE_SIZE ? VL_PAGE_SIZE : align);
+    if (start == NULL) {
+        vli_limit_give(length);
+        unpromise();
+        return NULL;
+    }
+    if (vli_options.huge != VLI_HUGE_DEFAULT) {
+        vli_huge_advise(start, length);
+    }
+    insert(start, length);
+    return start;
+}
+
+bool vli_large_free(void *p)
+{
+    size_t bytes = ((uintptr_t)p & VL_PAGE_MASK) != 0 ? 0 : take_out(p);
+
+    if (bytes == 0) {
+        return false;
+    }
+    unpromise();
+    (void)munmap(p, bytes);
+    vli_limit_give(bytes);
+    return true;
+}
+
+void *vli_large_resize(void *p, size_t bytes)
+{
+    size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
+    size_t old;
+    void *moved;
+
+    if (length < bytes || length > PTRDIFF_MAX) {
+        return NULL;
+    }
+    old = vli_large_bytes(p);
+    if (old == length) {
+        return p;
+    }
+    if (length > old && !vli_limit_take(length - old)) {
+        return NULL;
+    }
+    (void)take_out(p);
+    moved = mremap(p, old, length, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) {
+        insert(p, old);
+        if (length > old) {
+            vli_limit_give(length - old);
+        }
+        return NULL;
+    }
+    insert(moved, length);
+    if (length < old) {
+        vli_limit_give(old - length);
+    }
+    return moved;
+}

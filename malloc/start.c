@@ -1,0 +1,278 @@
+/*
+ * start.c - options, and the start of the heap.
+ *
+ * The first call may come from the dynamic loader, long before any constructor: the heap starts at
+ * the first call that finds nothing on its fast path, by whatever thread, once. It uses nothing of
+ * libc but system calls and what needs no start of its own. The rest (handlers around fork, the key
+ * that tells of a thread's end, statistics at exit) waits until libc is up, which shows in
+ * `environ`.
+ *
+ * VELLUM_MALLOC is a list of words, separated by commas: docs/malloc.md. A list that is not
+ * understood is said so, in one line, and has no effect at all: half of a list would be worse than
+ * none. A program that runs with more rights than its user gets the defaults.
+ */
+#include "malloc/face.h"
+#include "core/base/memory.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define OPTIONS_DEFAULT                                                                            \
+    {                                                                                              \
+        .percpu = true, .purge_ms = 1000, .reserve = (uint64_t)1 << 28                             \
+    }
+
+struct vli_options vli_options = OPTIONS_DEFAULT;
+
+/* ------------------------------------------------------------------------------------- options */
+
+static size_t length_of(const char *text)
+{
+    size_t length = 0;
+
+    while (text[length] != '\0') {
+        length++;
+    }
+    return length;
+}
+
+/* A word of the list: name[=value], not ended by 0. */
+struct word {
+    const char *name;
+    size_t name_length;
+    const char *value; /* NULL: none */
+    size_t value_length;
+};
+
+static bool is_name(const struct word *word, const char *name)
+{
+    return length_of(name) == word->name_length && memcmp(name, word->name, word->name_length) == 0;
+}
+
+static bool is_value(const struct word *word, const char *value)
+{
+    return word->value != NULL && length_of(value) == word->value_length &&
+           memcmp(value, word->value, word->value_length) == 0;
+}
+
+/* A decimal number, with K, M, G or T behind it where @units. */
+static bool read_number(const struct word *word, bool units, uint64_t *out)
+{
+    static const char letters[] = "KMGT";
+    uint64_t value = 0;
+    size_t i = 0;
+
+    if (word->value == NULL) {
+        return false;
+    }
+    for (; i < word->value_length && word->value[i] >= '0' && word->value[i] <= '9'; i++) {
+        if (value > UINT64_MAX / 10 - 9) {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(word->value[i] - '0');
+    }
+    if (i == 0) {
+        return false;
+    }
+    for (unsigned k = 0; units && i + 1 == word->value_length && letters[k] != '\0'; k++) {
+        if (word->value[i] == letters[k]) {
+            unsigned shift = 10u * (k + 1);
+
+            *out = value << shift;
+            return value <= UINT64_MAX >> shift;
+        }
+    }
+    *out = value;
+    return i == word->value_length;
+}
+
+/* name, name=0 or name=1. */
+static bool read_switch(const struct word *word, bool *out)
+{
+    *out = word->value == NULL || is_value(word, "1");
+    return *out || is_value(word, "0");
+}
+
+static bool read_purge(const struct word *word, int64_t *out)
+{
+    uint64_t ms;
+
+    if (is_value(word, "never")) {
+        *out = -1;
+        return true;
+    }
+    if (!read_number(word, false, &ms) || ms > INT32_MAX) {
+        return false;
+    }
+    *out = (int64_t)ms;
+    return true;
+}
+
+static bool read_huge(const struct word *word, enum vli_huge *out)
+{
+    *out = is_value(word, "never") ? VLI_HUGE_NEVER : VLI_HUGE_ALWAYS;
+    if (is_value(word, "default")) {
+        *out = VLI_HUGE_DEFAULT;
+    }
+    return is_value(word, "never") || is_value(word, "always") || is_value(word, "default");
+}
+
+static bool read_word(const struct word *word, struct vli_options *to)
+{
+    if (is_name(word, "stats")) {
+        return read_switch(word, &to->stats);
+    }
+    if (is_name(word, "secure")) {
+        return read_switch(word, &to->secure);
+    }
+    if (is_name(word, "percpu")) {
+        return read_switch(word, &to->percpu);
+    }
+    if (is_name(word, "align16")) {
+        return read_switch(word, &to->align16);
+    }
+    if (is_name(word, "purge")) {
+        return read_purge(word, &to->purge_ms);
+    }
+    if (is_name(word, "huge")) {
+        return read_huge(word, &to->huge);
+    }
+    if (is_name(word, "limit")) {
+        return read_number(word, true, &to->limit);
+    }
+    if (is_name(word, "reserve")) {
+        return read_number(word, true, &to->reserve);
+    }
+    return false;
+}
+
+static void read_options(const char *text)
+{
+    struct vli_options fresh = vli_options;
+    const char *at = text;
+
+    while (*at != '\0') {
+        struct word word = {.name = at};
+        size_t length = 0;
+
+        while (at[length] != '\0' && at[length] != ',') {
+            if (at[length] == '=' && word.value == NULL) {
+                word.name_length = length;
+                word.value = at + length + 1;
+            }
+            length++;
+        }
+        if (word.value == NULL) {
+            word.name_length = length;
+        } else {
+            word.value_length = length - word.name_length - 1;
+        }
+        if (length != 0 && !read_word(&word, &fresh)) {
+            vli_say("vellum malloc: VELLUM_MALLOC: '%.*s' is not understood; the defaults hold",
+                    (int)(length < 64 ? length : 64), at);
+            return;
+        }
+        at += length + (at[length] == ',' ? 1 : 0);
+    }
+    vli_options = fresh;
+}
+
+/* The value of a variable in a list as environ has it, or NULL. */
+static const char *variable(const char *name, char *const *list)
+{
+    size_t length = length_of(name);
+
+    for (; *list != NULL; list++) {
+        if (length_of(*list) > length && memcmp(*list, name, length) == 0 &&
+            (*list)[length] == '=') {
+            return *list + length + 1;
+        }
+    }
+    return NULL;
+}
+
+/* The same before libc has set environ: from the kernel's copy, as far as the buffer goes. */
+static const char *variable_early(const char *name, char *buffer, size_t size)
+{
+    int file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+    size_t length = length_of(name);
+    size_t had = 0;
+    ssize_t more;
+
+    if (file < 0) {
+        return NULL;
+    }
+    while (had + 1 < size && (more = read(file, buffer + had, size - 1 - had)) > 0) {
+        had += (size_t)more;
+    }
+    (void)close(file);
+    buffer[had] = '\0';
+    for (size_t at = 0; at < had; at += length_of(buffer + at) + 1) {
+        if (had - at > length && memcmp(buffer + at, name, length) == 0 &&
+            buffer[at + length] == '=') {
+            return buffer + at + length + 1;
+        }
+    }
+    return NULL;
+}
+
+static void read_environment(void)
+{
+    static const char name[] = "VELLUM_MALLOC";
+    char buffer[8192];
+    const char *value;
+
+    if (getauxval(AT_SECURE) != 0) {
+        return;
+    }
+    value =
+        environ != NULL ? variable(name, environ) : variable_early(name, buffer, sizeof(buffer));
+    if (value != NULL) {
+        read_options(value);
+    }
+}
+
+/* --------------------------------------------------------------------------------------- start */
+
+enum state { STATE_NONE, STATE_READY, STATE_BROKEN };
+
+static _Atomic uint32_t start_word;
+static _Atomic uint32_t state;
+
+static bool start(void)
+{
+    struct vli_percpu *area = vli_percpu_of(0);
+
+    read_environment();
+    if (!vli_range_reserve()) {
+        return false;
+    }
+    area->self = area;
+    area->cpu = 0;
+    if (vli_frame_init() != VL_OK || vli_slab_init() != VL_OK) {
+        return false;
+    }
+    vl_frame_set_stock(false);
+    return vli_class_init();
+}
+
+bool vli_malloc_ready(void)
+{
+    /* Acquire: pairs with the release below. */
+    uint32_t now = atomic_load_explicit(&state, memory_order_acquire);
+
+    if (VLI_LIKELY(now == STATE_READY)) {
+        return true;
+    }
+    vl_host_lock(&start_word);
+    now = atomic_load_explicit(&state, memory_order_relaxed);
+    if (now == STATE_NONE) {
+        now = start() ? STATE_READY : STATE_BROKEN;
+        atomic_store_explicit(&state, now, memory_order_release);
+    }
+    vl_host_unlock(&start_word);
+    return now == STATE_READY;
+}
