@@ -184,7 +184,7 @@ $(B)/bench/%: $(B)/bench/%.o $(B)/libbench.a
 # inner names are local, so that a program may have the library as well.
 MALLOC_SLAB ?= $(if $(wildcard core/slab/sheaf),sheaf,irq)
 M := build/malloc-$(BUDDY)-$(MALLOC_SLAB)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
-MALLOC_DIRS  := core/frame/$(BUDDY) core/slab/$(MALLOC_SLAB)
+MALLOC_DIRS  := core/frame/$(BUDDY) core/slab/$(MALLOC_SLAB) $(if $(filter sheaf,$(MALLOC_SLAB)),,core/slab/linked)
 MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(MALLOC_DIRS)) -DVL_SMP=1 \
   -DVL_HOST_INLINE='"malloc/host_inline.h"' $(if $(filter sheaf,$(MALLOC_SLAB)),-DVL_HOST_RSEQ) \
   -fno-strict-aliasing -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition \
