@@ -5,7 +5,8 @@
  * Giving back works order by order: all blocks of one order are looked at, those that can be joined
  * become the input of the next order, the others go into their list. This is what makes freeing in
  * random order bearable: the descriptors that a step will touch are known a few steps ahead and are
- * prefetched, where block by block each would be waited for.
+ * prefetched, where block by block each would be waited for; and which blocks join is found out by
+ * a loop that takes no branch on it.
  */
 #include "core/frame/buddy_one.h"
 
@@ -35,7 +36,7 @@ uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
     have = order + vli_bit_lowest(candidates);
     zone->work.takes++;
     vli_zone_add_free(zone, 0 - (1ull << order));
-    pfn = vli_list_pop(zone, have);
+    pfn = vli_block_pop(zone, have);
     split(zone, pfn, have, order);
     return pfn;
 }
@@ -54,11 +55,10 @@ void vli_buddy_join(struct vli_zone *zone, uint32_t pfn, unsigned order)
     } while (order < VL_ORDER_MAX && vli_mark_try_join(zone, pfn, order));
     zone->work.merges += order - first;
     zone->work.lookups += order - first - (order == VL_ORDER_MAX ? 1u : 0u);
-    vli_list_insert(zone, pfn, order);
     if (order < VL_ORDER_MAX) {
-        vli_mark_settle(zone, pfn, order);
+        vli_buddy_list_one(zone, pfn, order);
     } else {
-        vli_mark_enter(zone, pfn, order);
+        vli_top_push(zone, pfn);
     }
 }
 
@@ -69,7 +69,7 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
     while (had < count && zone->nonempty >> order != 0) {
         unsigned have = order + vli_bit_lowest(zone->nonempty >> order);
         unsigned most = order + vli_bit_highest(count - had);
-        uint32_t pfn = vli_list_pop(zone, have);
+        uint32_t pfn = vli_block_pop(zone, have);
         size_t parts;
 
         if (have > most) {
@@ -87,46 +87,78 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
     return had;
 }
 
-/* Fetches what a join of @pfn would write: the neighbours of its buddy in the list. */
-static inline void prefetch_neighbours(const struct vli_zone *zone, uint32_t pfn, unsigned order)
+/* Parts @count blocks into those that seem to have a free buddy, which stay in @pfns, and the
+ * others, in @alone; returns how many stay. No branch depends on what it finds: in memory freed in
+ * any order half of them would be guessed wrong, and that costs more than all the rest. */
+static size_t part(const struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order,
+                   uint32_t *alone)
+{
+    size_t joins = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t pfn = pfns[i];
+        size_t join = vli_mark_may_join(zone, pfn, order) ? 1 : 0;
+
+        pfns[joins] = pfn;
+        alone[i - joins] = pfn;
+        joins += join;
+    }
+    return joins;
+}
+
+/* Fetches what a join of @pfn will write: the neighbours of its buddy in the list. */
+static inline void prefetch_neighbours(uint32_t pfn, unsigned order)
 {
     const struct vl_frame *buddy = vli_frame_at(pfn ^ 1u << order);
 
-    if (vli_mark_may_join(zone, pfn, order)) {
-        if (buddy->next != VLI_FRAME_LINK_NONE) {
-            VLI_PREFETCHW(vli_frame_at(buddy->next));
-        }
-        if (buddy->prev != VLI_FRAME_LINK_NONE) {
-            VLI_PREFETCHW(vli_frame_at(buddy->prev));
-        }
+    if (buddy->next != VLI_FRAME_LINK_NONE) {
+        VLI_PREFETCHW(vli_frame_at(buddy->next));
     }
+    if (buddy->prev != VLI_FRAME_LINK_NONE) {
+        VLI_PREFETCHW(vli_frame_at(buddy->prev));
+    }
+}
+
+/* Takes the buddy of @pfn out of its list; returns what the two make, whose buddy is fetched. */
+static inline uint32_t join_pair(struct vli_zone *zone, uint32_t pfn, unsigned order)
+{
+    uint32_t bit = 1u << order;
+
+    vli_list_remove(zone, pfn ^ bit, order);
+    vli_mark_joined(zone, pfn ^ bit, order);
+    pfn &= ~bit;
+    VLI_PREFETCHW(vli_frame_at(pfn ^ bit << 1));
+    return pfn;
 }
 
 /* Joins or lists @count blocks of @order; returns how many of the next order stand in @pfns. */
 static size_t give_order(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
     VL_REQUIRES(&zone->lock)
 {
-    uint32_t bit = 1u << order;
-    size_t out = 0;
+    uint32_t alone[VLI_GIVE_MAX];
+    size_t joins = part(zone, pfns, count, order, alone);
+    size_t out = joins;
 
-    for (size_t i = 0; i < count && i < AHEAD && count > 1; i++) {
-        prefetch_neighbours(zone, pfns[i], order);
+    for (size_t i = 0; i < joins && i < AHEAD; i++) {
+        prefetch_neighbours(pfns[i], order);
     }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t pfn = pfns[i];
+    for (size_t i = 0; i < joins; i++) {
+        bool joined = vli_mark_try_join(zone, pfns[i], order);
 
-        if (i + AHEAD < count) {
-            prefetch_neighbours(zone, pfns[i + AHEAD], order);
+        if (i + AHEAD < joins) {
+            prefetch_neighbours(pfns[i + AHEAD], order);
         }
-        if (!vli_mark_try_join(zone, pfn, order)) {
-            vli_buddy_list_one(zone, pfn, order);
-            continue;
+        VL_ASSERT_SLOW(joined);
+        (void)joined;
+        pfns[i] = join_pair(zone, pfns[i], order);
+    }
+    /* Two of these may be buddies of each other: the second finds the first in the list. */
+    for (size_t i = 0; i < count - joins; i++) {
+        if (VLI_UNLIKELY(vli_mark_try_join(zone, alone[i], order))) {
+            pfns[out++] = join_pair(zone, alone[i], order);
+        } else {
+            vli_buddy_list_one(zone, alone[i], order);
         }
-        vli_list_remove(zone, pfn ^ bit, order);
-        vli_mark_joined(zone, pfn ^ bit, order);
-        pfn &= ~bit;
-        pfns[out++] = pfn;
-        VLI_PREFETCHW(vli_frame_at(pfn ^ bit << 1));
     }
     zone->work.lookups += count;
     zone->work.merges += out;
@@ -141,8 +173,7 @@ void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigne
         count = give_order(zone, pfns, count, order);
     }
     for (size_t i = 0; i < count; i++) {
-        vli_list_insert(zone, pfns[i], VL_ORDER_MAX);
-        vli_mark_enter(zone, pfns[i], VL_ORDER_MAX);
+        vli_top_push(zone, pfns[i]);
     }
 }
 
@@ -157,9 +188,15 @@ static size_t words_of(const struct vli_zone *zone, unsigned order)
     return (size_t)((end - first + 63) / 64);
 }
 
+/* Words of the array of blocks of the highest order: two numbers a word. */
+static size_t words_of_top(const struct vli_zone *zone)
+{
+    return ((zone->end >> VL_ORDER_MAX) - (zone->start >> VL_ORDER_MAX)) / 2 + 1;
+}
+
 size_t vli_buddy_bytes(const struct vli_zone *zone)
 {
-    size_t words = 0;
+    size_t words = words_of_top(zone);
 
     for (unsigned order = 0; VLI_MARK_BITMAP && order < VL_ORDER_MAX; order++) {
         words += words_of(zone, order);
@@ -169,31 +206,31 @@ size_t vli_buddy_bytes(const struct vli_zone *zone)
 
 void vli_buddy_init(struct vli_zone *zone, void *memory)
 {
-    uint64_t *bits = memory;
+    uint64_t *word = memory;
 
     zone->nonempty = 0;
-    for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {
+    zone->blocks[VL_ORDER_MAX] = 0;
+    zone->top = memory;
+    word += words_of_top(zone);
+    for (unsigned order = 0; order < VL_ORDER_MAX; order++) {
         zone->list[order] = VLI_FRAME_LINK_NONE;
         zone->blocks[order] = 0;
-        if (VLI_MARK_BITMAP && order < VL_ORDER_MAX) {
-            zone->bits[order] = bits;
+        if (VLI_MARK_BITMAP) {
+            zone->bits[order] = word;
             for (size_t i = 0; i < words_of(zone, order); i++) {
-                *bits++ = 0;
+                *word++ = 0;
             }
         }
     }
 }
 
-static void validate_block(struct vli_zone *zone, uint32_t pfn, uint32_t prev, unsigned order)
+/* The frames of a free block, but for what its head tells beside. */
+static void validate_frames(const struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
-    const struct vl_frame *head = vli_frame_at(pfn);
     uint32_t frames = 1u << order;
 
     VL_ASSERT(pfn % frames == 0);
     VL_ASSERT(pfn >= zone->start && zone->end - pfn >= frames);
-    VL_ASSERT(head->prev == prev);
-    VL_ASSERT(vli_mark_is_head(zone, pfn, order));
-    VL_ASSERT(order == VL_ORDER_MAX || !vli_mark_is_free_pair(zone, pfn, order));
     for (uint32_t i = 0; i < frames; i++) {
         const struct vl_frame *frame = vli_frame_at(pfn + i);
 
@@ -205,23 +242,53 @@ static void validate_block(struct vli_zone *zone, uint32_t pfn, uint32_t prev, u
     }
 }
 
+/* The list of an order; returns how many blocks it has. */
+static uint32_t validate_list(const struct vli_zone *zone, unsigned order)
+{
+    uint32_t blocks = 0;
+    uint32_t prev = VLI_FRAME_LINK_NONE;
+
+    for (uint32_t pfn = zone->list[order]; pfn != VLI_FRAME_LINK_NONE;
+         pfn = vli_frame_at(pfn)->next) {
+        VL_ASSERT(vli_frame_at(pfn)->prev == prev);
+        VL_ASSERT(vli_mark_is_head(zone, pfn, order));
+        VL_ASSERT(!vli_mark_is_free_pair(zone, pfn, order));
+        validate_frames(zone, pfn, order);
+        prev = pfn;
+        blocks++;
+        VL_ASSERT((uint64_t)blocks << order <= zone->managed);
+    }
+    return blocks;
+}
+
+/* The blocks of the highest order: each stands there once. That is seen by the link, which means
+ * nothing in their descriptors: each notes its place, and finds it. */
+static void validate_top(const struct vli_zone *zone)
+{
+    uint32_t blocks = zone->blocks[VL_ORDER_MAX];
+
+    VL_ASSERT((uint64_t)blocks << VL_ORDER_MAX <= zone->managed);
+    for (uint32_t i = 0; i < blocks; i++) {
+        validate_frames(zone, zone->top[i], VL_ORDER_MAX);
+        VL_ASSERT(atomic_load_explicit(&vli_frame_at(zone->top[i])->flags, memory_order_relaxed) ==
+                  zone->flags_idle);
+        vli_frame_at(zone->top[i])->next = i;
+    }
+    for (uint32_t i = 0; i < blocks; i++) {
+        VL_ASSERT(vli_frame_at(zone->top[i])->next == i);
+    }
+}
+
 void vli_buddy_validate(struct vli_zone *zone)
 {
     uint64_t free = 0;
 
+    validate_top(zone);
     for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {
-        uint32_t blocks = 0;
-        uint32_t prev = VLI_FRAME_LINK_NONE;
+        uint32_t blocks = zone->blocks[order];
 
-        for (uint32_t pfn = zone->list[order]; pfn != VLI_FRAME_LINK_NONE;
-             pfn = vli_frame_at(pfn)->next) {
-            validate_block(zone, pfn, prev, order);
-            prev = pfn;
-            blocks++;
-            VL_ASSERT((uint64_t)blocks << order <= zone->managed);
-        }
         VL_ASSERT((blocks != 0) == ((zone->nonempty >> order & 1u) != 0));
-        VL_ASSERT(blocks == zone->blocks[order]);
+        VL_ASSERT(order == VL_ORDER_MAX || blocks == validate_list(zone, order));
         free += (uint64_t)blocks << order;
     }
     VL_ASSERT(free == atomic_load_explicit(&zone->free, memory_order_relaxed));

@@ -16,6 +16,11 @@
  *   VLI_MARK_BITMAP                does the strategy keep the zone's bits?
  *   VLI_MARK_LOCKED                locked instructions that a change of a mark costs
  *
+ * k is below the highest order throughout. A block of that has no buddy, so nobody ever asks: it
+ * has no mark and stands in no list, but in an array (zone->top). Its descriptors are idle ones,
+ * and taking or giving one touches none of them. That matters more than it seems: heads of such
+ * blocks lie 32 KiB apart, so that all of them compete for a few sets of the CPU's caches.
+ *
  *   flags         the head's flags word says {FREE, BUDDY, order, zone}, by relaxed stores
  *   flags_atomic  the same, changed by locked instructions
  *   bitmap        a bit a pair and order, set while exactly one of the two is free at that order
@@ -25,7 +30,10 @@
 
 #include "core/frame/zone.h"
 
-/** vli_buddy_bytes() - memory that the strategy keeps for a zone, beside the descriptors. */
+/* Most blocks that vli_buddy_give() is given at once. */
+#define VLI_GIVE_MAX 256u
+
+/** vli_buddy_bytes() - memory that is kept for a zone, beside the descriptors. */
 size_t vli_buddy_bytes(const struct vli_zone *zone);
 /** vli_buddy_init() - empty lists; @memory of vli_buddy_bytes(), aligned to 8. */
 void vli_buddy_init(struct vli_zone *zone, void *memory);
@@ -39,8 +47,8 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
     VL_REQUIRES(&zone->lock);
 
 /**
- * vli_buddy_give() - @count blocks of @order become free, merged as far as they go. Their heads'
- * flags are idle. @pfns is used up as scratch.
+ * vli_buddy_give() - @count blocks of @order, VLI_GIVE_MAX at most, become free, merged as far as
+ * they go. Their heads' flags are idle. @pfns is used up as scratch.
  */
 void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
     VL_REQUIRES(&zone->lock);

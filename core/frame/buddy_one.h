@@ -2,9 +2,9 @@
  * buddy_one.h - the buddy algorithm on one block, for all BUDDY strategies (Knowlton 1965; Knuth,
  * TAOCP vol. 1, 2.5). Inline: a request with stocks off is little more than this.
  *
- * Lists are doubly linked by frame numbers through the heads' descriptors, last in first out. A
- * taker splits the smallest block that is large enough, found by one bit scan over the orders that
- * have any.
+ * Lists are doubly linked by frame numbers through the heads' descriptors, last in first out;
+ * blocks of the highest order stand in an array instead (buddy.h). A taker splits the smallest
+ * block that is large enough, found by one bit scan over the orders that have any.
  */
 #ifndef VLI_FRAME_BUDDY_ONE_H
 #define VLI_FRAME_BUDDY_ONE_H
@@ -76,6 +76,30 @@ static inline uint32_t vli_list_pop(struct vli_zone *zone, unsigned order)
     return pfn;
 }
 
+/** vli_top_push() - a block of the highest order becomes free. */
+static inline void vli_top_push(struct vli_zone *zone, uint32_t pfn)
+{
+    zone->top[zone->blocks[VL_ORDER_MAX]++] = pfn;
+    zone->nonempty |= 1u << VL_ORDER_MAX;
+}
+
+/** vli_top_pop() - takes a free block of the highest order; there is one. */
+static inline uint32_t vli_top_pop(struct vli_zone *zone)
+{
+    uint32_t left = --zone->blocks[VL_ORDER_MAX];
+
+    if (left == 0) {
+        zone->nonempty &= ~(1u << VL_ORDER_MAX);
+    }
+    return zone->top[left];
+}
+
+/** vli_block_pop() - a free block of any order that has one. */
+static inline uint32_t vli_block_pop(struct vli_zone *zone, unsigned order)
+{
+    return order < VL_ORDER_MAX ? vli_list_pop(zone, order) : vli_top_pop(zone);
+}
+
 /** vli_buddy_take_split() - a block of @order out of a larger one, or LINK_NONE. */
 VLI_NOINLINE uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
     VL_REQUIRES(&zone->lock);
@@ -94,7 +118,7 @@ static inline uint32_t vli_buddy_take_one(struct vli_zone *zone, unsigned order)
     }
     zone->work.takes++;
     vli_zone_add_free(zone, 0 - (1ull << order));
-    return vli_list_pop(zone, order);
+    return vli_block_pop(zone, order);
 }
 
 /** vli_buddy_list_one() - a block whose buddy is not free goes into its list; vli_mark_try_join()
@@ -120,8 +144,7 @@ static inline void vli_buddy_give_one(struct vli_zone *zone, uint32_t pfn, unsig
             vli_buddy_list_one(zone, pfn, order);
         }
     } else {
-        vli_list_insert(zone, pfn, order);
-        vli_mark_enter(zone, pfn, order);
+        vli_top_push(zone, pfn);
     }
 }
 

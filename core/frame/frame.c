@@ -375,18 +375,14 @@ static inline void reset_single(struct vl_frame *frame)
     atomic_store_explicit(&frame->owner, 0, memory_order_relaxed);
 }
 
-/* A block's head keeps its order until the block reaches its zone. */
 static VLI_NOINLINE void put_block(struct vl_frame *frame, unsigned order)
 {
     uint32_t flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
-    uint32_t zone_bits = flags & VLI_FRAME_ZONE_MASK;
 
     if ((flags & VLI_FRAME_TYPE_MASK) == VLI_FRAME_SLAB) {
-        reset_parts(frame, order, zone_bits);
+        reset_parts(frame, order, flags & VLI_FRAME_ZONE_MASK);
     }
     reset_single(frame);
-    flags = zone_bits | (uint32_t)VLI_FRAME_STOCK | order << VLI_FRAME_ORDER_SHIFT;
-    atomic_store_explicit(&frame->flags, flags, memory_order_relaxed);
     put_large(vli_frame_pfn(frame).n, order, vl_host_irq_save());
 }
 

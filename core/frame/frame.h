@@ -5,7 +5,8 @@
  * a shift and an add. Holes inside have descriptors of type RESERVED; ranges so far apart that
  * hole descriptors would take more than 1/16 of the memory are refused with a log line.
  *
- * A frame taken by vli_frame_get() has refs == 1 and type STOCK; the taker sets type and owner.
+ * A frame taken by vli_frame_get() has refs == 1 and type STOCK; the taker sets type and owner. The
+ * order of a block stands in its flags only if the taker writes it there.
  */
 #ifndef VLI_FRAME_H
 #define VLI_FRAME_H

@@ -13,6 +13,8 @@
  * whole block can be handed out one by one without a look at their descriptors. It follows that a
  * reference may be taken only by who knows that the frame is in use.
  *
+ * The order is that of a free block's head; in use, it is what the user wrote, or 0.
+ *
  * flags:  bits 0…3 type, 4…7 order, 8…11 zone, 12…23 VLI_FRAME_* marks, 24…31 upper index bits.
  */
 #ifndef VLI_FRAME_STATE_H
@@ -22,7 +24,8 @@
 #include <vellum/types.h>
 
 enum vli_frame_type {
-    VLI_FRAME_FREE,     /* head of a block in a buddy list (BUDDY=bitmap leaves it STOCK) */
+    VLI_FRAME_FREE,     /* head of a block in a buddy list (BUDDY=bitmap leaves it STOCK; so is one
+                           of the highest order, which stands in no list) */
     VLI_FRAME_RESERVED, /* never handed out (yet); no memory at all when refs is 0 */
     VLI_FRAME_STOCK,    /* used by nobody, or handed out raw by vl_frame_alloc() */
     VLI_FRAME_ANON,     /* anonymous page; owner: rmap's */

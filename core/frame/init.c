@@ -344,7 +344,7 @@ static void validate_stock(const struct vli_frame_percpu *stock)
         VL_ASSERT(vli_frame_has(pfn));
         VL_ASSERT(pfn.n % (1u << order) == 0);
         VL_ASSERT(atomic_load_explicit(&frame->flags, memory_order_relaxed) ==
-                  (vli_flags_idle(vli_frame_zone(frame)->index) | order << VLI_FRAME_ORDER_SHIFT));
+                  vli_flags_idle(vli_frame_zone(frame)->index));
         VL_ASSERT(atomic_load_explicit(&frame->refs, memory_order_relaxed) == 1);
         vli_history_check_free(pfn);
     }

@@ -11,10 +11,6 @@
  */
 #include "core/frame/buddy_one.h"
 
-/* Most blocks given under one taking of a lock: it bounds the time with interrupts off, and the
- * stack. */
-#define CHUNK 256u
-
 /* Single frames that follow each other are given as larger blocks from this number on. Of larger
  * blocks two are enough: each one's descriptor is far from the others'. */
 #define RUN 4u
@@ -50,13 +46,6 @@ static size_t spare(const struct vli_zone *zone, const struct vli_request *reque
     return free > floor ? (size_t)((free - floor) >> request->order) : 0;
 }
 
-/* Writes a block's order into its head, which is about to be handed out. */
-static inline void set_order(const struct vli_zone *zone, uint32_t pfn, unsigned order)
-{
-    atomic_store_explicit(&vli_frames[pfn].flags, zone->flags_idle | order << VLI_FRAME_ORDER_SHIFT,
-                          memory_order_relaxed);
-}
-
 static size_t take_from(struct vli_zone *zone, const struct vli_request *request, size_t count,
                         uint32_t *out)
 {
@@ -73,9 +62,6 @@ static size_t take_from(struct vli_zone *zone, const struct vli_request *request
     } else if (count > 1) {
         had = vli_buddy_take_many(zone, request->order, count, out);
     }
-    for (size_t i = 0; i < had && request->order != 0; i++) {
-        set_order(zone, out[i], request->order);
-    }
     vli_zone_unlock(zone);
     vl_host_irq_restore(irq);
     return had;
@@ -90,9 +76,6 @@ uint32_t vli_zone_take_quick(unsigned order)
     if (VLI_LIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) >=
                    zone->watermark_low + (1u << order))) {
         pfn = vli_buddy_take_one(zone, order);
-        if (order != 0 && pfn != VLI_FRAME_LINK_NONE) {
-            set_order(zone, pfn, order);
-        }
     }
     vli_zone_unlock(zone);
     return pfn;
@@ -111,19 +94,10 @@ size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t 
     return 0;
 }
 
-/* A block handed out has its order in its head; one that is given back has none. */
-static inline void set_idle(const struct vli_zone *zone, uint32_t pfn, unsigned order)
-{
-    if (order != 0) {
-        atomic_store_explicit(&vli_frames[pfn].flags, zone->flags_idle, memory_order_relaxed);
-    }
-}
-
 void vli_zone_give_quick(uint32_t pfn, unsigned order)
 {
     struct vli_zone *zone = vli_frame_zone(&vli_frames[pfn]);
 
-    set_idle(zone, pfn, order);
     vli_zone_lock(zone);
     vli_buddy_give_one(zone, pfn, order);
     vli_zone_unlock(zone);
@@ -133,28 +107,26 @@ void vli_zone_give_quick(uint32_t pfn, unsigned order)
  * be read. */
 static inline bool is_of(const struct vli_zone *zone, uint32_t pfn)
 {
-    if (zone->is_alone) {
-        return pfn >= zone->start && pfn < zone->end;
+    if (VLI_LIKELY(zone->is_alone)) {
+        return pfn - zone->start < zone->end - zone->start;
     }
     return vli_frame_zone(&vli_frames[pfn]) == zone;
 }
 
-/* How many blocks from @pfns on follow each other, upward or downward; all of them of @zone. */
-static size_t run_length(const struct vli_zone *zone, const uint32_t *pfns, size_t count,
-                         uint32_t step)
+/* Do two blocks follow each other, upward or downward? */
+static inline bool is_next(uint32_t pfn, uint32_t other, uint32_t step)
 {
-    uint32_t next = pfns[0] + step;
+    return ((other - pfn + step) & ~(2 * step)) == 0;
+}
+
+/* How many blocks from @pfns on follow each other in the direction of the first two, which do; all
+ * of them of @zone. */
+static size_t run_length(const struct vli_zone *zone, const uint32_t *pfns, size_t count)
+{
+    uint32_t step = pfns[1] - pfns[0];
     size_t length = 1;
 
-    if (count < 2) {
-        return 1;
-    }
-    if (pfns[1] != next) {
-        step = 0 - step;
-        next = pfns[0] + step;
-    }
-    while (length < count && pfns[length] == next && is_of(zone, next)) {
-        next += step;
+    while (length < count && pfns[length] - pfns[length - 1] == step && is_of(zone, pfns[length])) {
         length++;
     }
     return length;
@@ -175,31 +147,35 @@ static void give_run(struct vli_zone *zone, uint32_t start, uint32_t end) VL_REQ
     }
 }
 
-/* Gives blocks of @zone from @pfns on, at most CHUNK single ones or one run; returns how many. */
+/* Gives a run of blocks that starts or ends at each of these two. */
+static void give_blocks(struct vli_zone *zone, uint32_t first, uint32_t last, unsigned order)
+    VL_REQUIRES(&zone->lock)
+{
+    give_run(zone, first < last ? first : last, (first < last ? last : first) + (1u << order));
+}
+
+/* Gives blocks of @zone from @pfns on, at most VLI_GIVE_MAX single ones; returns how many. */
 static size_t give_some(struct vli_zone *zone, const uint32_t *pfns, size_t count, unsigned order)
     VL_REQUIRES(&zone->lock)
 {
-    uint32_t chunk[CHUNK];
+    uint32_t chunk[VLI_GIVE_MAX];
+    uint32_t step = 1u << order;
+    size_t worth = order != 0 ? 2 : RUN;
     size_t single = 0;
     size_t at = 0;
 
-    while (at < count && single < CHUNK && is_of(zone, pfns[at])) {
-        size_t length = run_length(zone, pfns + at, count - at, 1u << order);
+    while (at < count && single < VLI_GIVE_MAX && is_of(zone, pfns[at])) {
+        if (at + 1 < count && is_next(pfns[at], pfns[at + 1], step)) {
+            size_t length = run_length(zone, pfns + at, count - at);
 
-        for (size_t i = 0; order != 0 && i < length; i++) {
-            set_idle(zone, pfns[at + i], order);
+            if (length >= worth) {
+                give_blocks(zone, pfns[at], pfns[at + length - 1], order);
+                at += length;
+                continue;
+            }
         }
-        if (length >= RUN || (order != 0 && length > 1)) {
-            uint32_t first = pfns[at];
-            uint32_t last = pfns[at + length - 1];
-
-            give_run(zone, first < last ? first : last,
-                     (first < last ? last : first) + (1u << order));
-            at += length;
-        } else {
-            VLI_PREFETCHW(&vli_frames[pfns[at]]);
-            chunk[single++] = pfns[at++];
-        }
+        VLI_PREFETCHW(&vli_frames[pfns[at]]);
+        chunk[single++] = pfns[at++];
     }
     vli_buddy_give(zone, chunk, single, order);
     return at;
@@ -209,13 +185,12 @@ void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
 {
     while (count > 0) {
         struct vli_zone *zone = vli_frame_zone(&vli_frames[pfns[0]]);
-        size_t most = count < CHUNK ? count : CHUNK;
+        size_t most = count < VLI_GIVE_MAX ? count : VLI_GIVE_MAX;
         unsigned long irq = vl_host_irq_save();
         size_t given = 1;
 
         vli_zone_lock(zone);
         if (most == 1) {
-            set_idle(zone, pfns[0], order);
             vli_buddy_give_one(zone, pfns[0], order);
         } else {
             given = give_some(zone, pfns, most, order);

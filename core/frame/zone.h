@@ -3,8 +3,9 @@
  *
  * A zone is a set of frames that some requests must not go beyond; its ranges need not touch each
  * other. Free blocks stand in one list an order, linked by frame numbers through the descriptors of
- * their heads. Everything marked (Z) is changed under the zone's lock, with interrupts off; counts
- * that are atomic may be read without it.
+ * their heads; those of the highest order in an array of their numbers. Everything marked (Z) is
+ * changed under the zone's lock, with interrupts off; counts that are atomic may be read without
+ * it.
  */
 #ifndef VLI_FRAME_ZONE_H
 #define VLI_FRAME_ZONE_H
@@ -21,11 +22,12 @@ struct vli_zone {
     VLI_ALIGNED(VLI_CACHELINE) struct vli_spinlock lock;
     uint32_t flags_idle;             /* of a frame that nobody uses and that heads no free block */
     uint32_t flags_free;             /* of a free block's head of order 0 */
-    uint32_t nonempty;               /* (Z) bit k: list[k] has a block */
-    uint32_t list[VL_ORDER_COUNT];   /* (Z) first block, or LINK_NONE */
+    uint32_t nonempty;               /* (Z) bit k: there are free blocks of order k */
+    uint32_t list[VL_ORDER_MAX];     /* (Z) first block, or LINK_NONE */
     uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
+    uint32_t *top;                   /* (Z) free blocks of the highest order, last in first out */
     _Atomic uint64_t free;           /* (Z) frames in all lists */
-    uint64_t *bits[VL_ORDER_COUNT];  /* (Z) BUDDY=bitmap: a bit a pair of buddies */
+    uint64_t *bits[VL_ORDER_MAX];    /* (Z) BUDDY=bitmap: a bit a pair of buddies */
     uint32_t start, end;             /* hull of its ranges */
     _Atomic uint64_t managed;        /* (Z) frames that were ever handed out or could be */
     _Atomic uint64_t reserved;       /* (Z) frames of reserved ranges, not released yet */
@@ -105,7 +107,7 @@ static inline unsigned vli_zone_highest(vl_how_t how)
 
 /**
  * vli_zones_take() - up to @count blocks from the first allowed zone that has any to spare.
- * @out: their frame numbers; flags of heads are {STOCK, order}.
+ * @out: their frame numbers; their descriptors are those of idle frames.
  * Returns: how many; 0 when no zone has one.
  */
 size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out);
