@@ -4,7 +4,7 @@
 # object folder, so that switching costs nothing. `./vellum build` is the front door.
 
 BUDDY  ?= flags
-SLAB   ?= local
+SLAB   ?= sheaf
 RMAP   ?= anon_vma
 TABLES ?= areas
 SMP    ?= 1

@@ -18,11 +18,29 @@
 struct vl_cache vli_caches[VLI_CACHES_MAX];
 static struct vli_rwlock caches_lock;
 
-static const char *const kmalloc_names[VL_KMALLOC_CLASSES] = {
-    "kmalloc-8",   "kmalloc-16",  "kmalloc-24",   "kmalloc-32",  "kmalloc-48",  "kmalloc-64",
-    "kmalloc-96",  "kmalloc-128", "kmalloc-192",  "kmalloc-256", "kmalloc-384", "kmalloc-512",
-    "kmalloc-768", "kmalloc-1k",  "kmalloc-1536", "kmalloc-2k",  "kmalloc-3k",  "kmalloc-4k",
-    "kmalloc-6k",  "kmalloc-8k",  "kmalloc-12k",  "kmalloc-16k"};
+static const char *const kmalloc_names[VL_KMALLOC_CLASSES] = {"",
+                                                              "kmalloc-8",
+                                                              "kmalloc-16",
+                                                              "kmalloc-24",
+                                                              "kmalloc-32",
+                                                              "kmalloc-48",
+                                                              "kmalloc-64",
+                                                              "kmalloc-96",
+                                                              "kmalloc-128",
+                                                              "kmalloc-192",
+                                                              "kmalloc-256",
+                                                              "kmalloc-384",
+                                                              "kmalloc-512",
+                                                              "kmalloc-768",
+                                                              "kmalloc-1k",
+                                                              "kmalloc-1536",
+                                                              "kmalloc-2k",
+                                                              "kmalloc-3k",
+                                                              "kmalloc-4k",
+                                                              "kmalloc-6k",
+                                                              "kmalloc-8k",
+                                                              "kmalloc-12k",
+                                                              "kmalloc-16k"};
 
 /* Smallest order whose slab holds @count units. */
 static uint32_t order_for(uint32_t unit_bytes, uint32_t count)
@@ -149,7 +167,7 @@ bool vli_slab_info(unsigned index, struct vli_slab_info *out)
     out->slabs = atomic_load_explicit(&node->slabs, memory_order_relaxed);
     out->slabs_active = out->slabs;
     out->frames = atomic_load_explicit(&node->frames, memory_order_relaxed);
-    out->units_per_slab = (uint32_t)((VL_PAGE_SIZE << cache->order) / cache->unit_bytes);
+    out->units_per_slab = vli_slab_units_each(cache);
     out->frames_per_slab = 1u << cache->order;
     vli_rw_read_unlock(&caches_lock);
     return true;
@@ -162,13 +180,12 @@ enum vl_status vli_slab_init(void)
     vli_virt_init();
     vli_rw_init(&caches_lock, VLI_RANK_CACHES);
     for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        vli_caches[i] = (struct vl_cache){.index = i};
+        vli_caches[i] = (struct vl_cache){.index = i, .unit_bytes = VL_PAGE_SIZE};
         vli_slab_layout(&vli_caches[i]);
     }
-    vli_slab_start();
-    for (unsigned i = 0; i < VL_KMALLOC_CLASSES; i++) {
+    for (unsigned i = 1; i < VL_KMALLOC_CLASSES; i++) {
         size_t size =
-            i < 2 ? (size_t)8 << i : ((i & 1u) == 0 ? (size_t)24 : (size_t)32) << (i / 2 - 1);
+            i < 3 ? (size_t)4 << i : ((i & 1u) != 0 ? (size_t)24 : (size_t)32) << ((i - 1) / 2 - 1);
         size_t align = vli_is_power_of_2(size) ? size : ALIGN_MIN;
 
         spec = (struct vl_cache_spec){.name = kmalloc_names[i],
@@ -177,5 +194,5 @@ enum vl_status vli_slab_init(void)
         layout(&vli_caches[i], &spec);
         vli_caches[i].is_live = true;
     }
-    return VL_OK;
+    return vli_slab_start();
 }

@@ -1,11 +1,11 @@
 /*
  * kmalloc.c - the fast paths: objects of a cache, and allocation by size.
  *
- * Class c of kmalloc is cache number c, so that its slot is found without reading the cache; on the
- * way back the index of the cache stands in the frame's descriptor, and the slot says by its bounds
- * whether the unit is of its slab. Nothing more of the descriptor is checked then: an address
- * inside the bounds is a slab's. The fast paths call nothing but in tail position, so that the
- * compiler needs no stack frame for them.
+ * Class c of kmalloc is cache number c, so that what the CPU keeps of it is found without reading
+ * the cache; on the way back the index of the cache stands in the frame's descriptor. Index 0 is no
+ * cache's, and no CPU ever keeps anything of it: a frame that is no slab's has it there, so that a
+ * large allocation, or an address that nobody was given, ends in the slow path without a test. The
+ * fast paths call nothing but in tail position, so that the compiler needs no stack frame for them.
  *
  * Above 16 KiB an allocation is a block of frames, type KMALLOC, its order in the head's flags.
  */
@@ -143,7 +143,7 @@ static VLI_ALWAYS_INLINE unsigned class_of(size_t size)
 {
     unsigned top = vli_bit_highest(size - 1);
 
-    return 2u * (top - 4u) + 2u + ((unsigned)((size - 1) >> (top - 1u)) & 1u);
+    return 2u * (top - 4u) + 3u + ((unsigned)((size - 1) >> (top - 1u)) & 1u);
 }
 
 static VLI_ALWAYS_INLINE void *alloc_class(size_t class, vl_how_t how, uintptr_t who)

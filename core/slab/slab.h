@@ -62,8 +62,9 @@ _Static_assert(VLI_CACHES_MAX <= 1u << (32u - VLI_FRAME_INDEX_SHIFT),
  */
 #include "slab_slot.h"
 
-/** vli_slab_start() - what CPUs keep is nothing yet. vli_slab_init() only. */
-void vli_slab_start(void);
+/** vli_slab_start() - what CPUs keep is nothing yet; caches of the strategy's own. vli_slab_init()
+ * only. */
+VL_MUST_CHECK enum vl_status vli_slab_start(void);
 
 /** vli_slab_layout() - the strategy's part of a new cache, whose unit_bytes and orders are set. */
 void vli_slab_layout(struct vl_cache *cache);
@@ -88,6 +89,9 @@ uint64_t vli_slab_units_free(struct vl_cache *cache);
 
 /** vli_slab_units() - units of the slab whose head frame is @head. */
 uint32_t vli_slab_units(struct vl_frame *head);
+
+/** vli_slab_units_each() - units of a slab of the cache's order. */
+uint32_t vli_slab_units_each(const struct vl_cache *cache);
 
 /** vli_slab_head() - head frame of the slab that @frame is part of. */
 static inline struct vl_frame *vli_slab_head(struct vl_frame *frame)

@@ -52,31 +52,31 @@ VL_MUST_CHECK void *vl_kmalloc_class(size_t class, vl_how_t how);
 /** vl_kmalloc_any() - what vl_kmalloc() comes to otherwise. Context: as @how says. */
 VL_MUST_CHECK void *vl_kmalloc_any(size_t size, vl_how_t how);
 
-/* Class of a size from 1 to 16384; meant for constants, where it is one too. */
+/* Class of a size from 1 to 16384; meant for constants, where it is one too. Class 0 is none. */
 #define VL_KMALLOC_CLASS(size)                                                                     \
-    ((size) <= 8       ? 0u                                                                        \
-     : (size) <= 16    ? 1u                                                                        \
-     : (size) <= 24    ? 2u                                                                        \
-     : (size) <= 32    ? 3u                                                                        \
-     : (size) <= 48    ? 4u                                                                        \
-     : (size) <= 64    ? 5u                                                                        \
-     : (size) <= 96    ? 6u                                                                        \
-     : (size) <= 128   ? 7u                                                                        \
-     : (size) <= 192   ? 8u                                                                        \
-     : (size) <= 256   ? 9u                                                                        \
-     : (size) <= 384   ? 10u                                                                       \
-     : (size) <= 512   ? 11u                                                                       \
-     : (size) <= 768   ? 12u                                                                       \
-     : (size) <= 1024  ? 13u                                                                       \
-     : (size) <= 1536  ? 14u                                                                       \
-     : (size) <= 2048  ? 15u                                                                       \
-     : (size) <= 3072  ? 16u                                                                       \
-     : (size) <= 4096  ? 17u                                                                       \
-     : (size) <= 6144  ? 18u                                                                       \
-     : (size) <= 8192  ? 19u                                                                       \
-     : (size) <= 12288 ? 20u                                                                       \
-                       : 21u)
-#define VL_KMALLOC_CLASSES 22u
+    ((size) <= 8       ? 1u                                                                        \
+     : (size) <= 16    ? 2u                                                                        \
+     : (size) <= 24    ? 3u                                                                        \
+     : (size) <= 32    ? 4u                                                                        \
+     : (size) <= 48    ? 5u                                                                        \
+     : (size) <= 64    ? 6u                                                                        \
+     : (size) <= 96    ? 7u                                                                        \
+     : (size) <= 128   ? 8u                                                                        \
+     : (size) <= 192   ? 9u                                                                        \
+     : (size) <= 256   ? 10u                                                                       \
+     : (size) <= 384   ? 11u                                                                       \
+     : (size) <= 512   ? 12u                                                                       \
+     : (size) <= 768   ? 13u                                                                       \
+     : (size) <= 1024  ? 14u                                                                       \
+     : (size) <= 1536  ? 15u                                                                       \
+     : (size) <= 2048  ? 16u                                                                       \
+     : (size) <= 3072  ? 17u                                                                       \
+     : (size) <= 4096  ? 18u                                                                       \
+     : (size) <= 6144  ? 19u                                                                       \
+     : (size) <= 8192  ? 20u                                                                       \
+     : (size) <= 12288 ? 21u                                                                       \
+                       : 22u)
+#define VL_KMALLOC_CLASSES 23u
 
 #if defined(__GNUC__)
 #define VL_IS_CONSTANT(x) __builtin_constant_p(x)

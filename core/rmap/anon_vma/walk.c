@@ -160,7 +160,10 @@ void vli_rmap_memory(struct vli_rmap_memory *out)
     struct vli_slab_info info;
 
     *out = (struct vli_rmap_memory){0, 0, 0};
-    for (unsigned i = 0; vli_slab_info(i, &info); i++) {
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        if (!vli_slab_info(i, &info)) {
+            continue;
+        }
         if (info.name == vli_anon_cache_name || info.name == vli_chain_cache_name) {
             out->area_bytes += info.units_active * info.object_bytes;
         }

@@ -406,7 +406,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
 
 /* --------------------------------------------------------------------- beginnings and figures */
 
-void vli_slab_start(void)
+enum vl_status vli_slab_start(void)
 {
     unsigned count = vl_host_cpu_count();
 
@@ -415,6 +415,7 @@ void vli_slab_start(void)
             atomic_store_explicit(&vli_percpu_of(cpu)->slab.slot[i].id, cpu, memory_order_relaxed);
         }
     }
+    return VL_OK;
 }
 
 void vli_slab_layout(struct vl_cache *cache)
@@ -435,6 +436,11 @@ void vli_slab_layout(struct vl_cache *cache)
 uint32_t vli_slab_units(struct vl_frame *head)
 {
     return vli_slab_word_units(atomic_load_explicit(vli_slab_word(head), memory_order_relaxed));
+}
+
+uint32_t vli_slab_units_each(const struct vl_cache *cache)
+{
+    return (uint32_t)((VL_PAGE_SIZE << cache->order) / cache->unit_bytes);
 }
 
 uint64_t vli_slab_units_free(struct vl_cache *cache)

@@ -1,0 +1,583 @@
+/*
+ * sheaf.c - the slow paths: exchanging sheaves between a CPU, the barn and the slabs.
+ * slab_state.h holds the theory.
+ *
+ * No step needs interrupts off or the thread to stay on its CPU. A sheaf that was swapped out is
+ * its taker's alone; between two swaps a CPU has VLI_SHEAF_NONE, with which every operation comes
+ * here, and an interrupt or another thread may have put its own sheaf there meanwhile, which the
+ * next swap takes out in turn. Whatever comes out finds a place: the spare's, the barn, or its
+ * units go back to their slabs.
+ */
+#include "core/slab/sheaf/slabs.h"
+#include "core/base/bits.h"
+#include "core/base/memory.h"
+
+/* What a sheaf may hold in bytes of units, unless memory is small; it holds a few at least. */
+#define BYTES_MAX    65536u
+#define BYTES_SHARE  2048u /* of all memory, divided by the CPUs */
+#define CAPACITY_MIN 4u
+#define CAPACITY_MAX (VLI_SHEAF_WORDS - 1u)
+
+/* What a barn may hold in bytes of units, and in empty sheaves. */
+#define BARN_BYTES_MAX 262144u
+#define BARN_FULL_MAX  8u
+#define VACANT_MAX     4u
+
+/* After so many exchanges in which others were quicker a unit is taken or given alone. */
+#define TRIES 4u
+
+/* Cache of sheaves; itself without any. */
+static struct vl_cache *sheaves;
+
+#define NONES8  0, 0, 0, 0, 0, 0, 0, 0
+#define NONES64 NONES8, NONES8, NONES8, NONES8, NONES8, NONES8, NONES8, NONES8
+const VLI_ALIGNED(VLI_SHEAF_BYTES) uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS] = {NONES64,
+                                                                                    NONES64};
+
+/* ------------------------------------------------------------------------------------ one sheaf */
+
+typedef _Atomic uintptr_t sheaf_word;
+
+static uintptr_t block_of(uintptr_t top)
+{
+    return (top - 1u) & ~(uintptr_t)(VLI_SHEAF_BYTES - 1u);
+}
+
+/* Top of the empty sheaf in a block. */
+static uintptr_t empty_top(const struct vli_slab_node *node, uintptr_t block)
+{
+    return block + VLI_SHEAF_BYTES - node->capacity * sizeof(uintptr_t);
+}
+
+/* Units that a sheaf holds. */
+static uint32_t fill_of(const struct vli_slab_node *node, uintptr_t top)
+{
+    return (uint32_t)((top - empty_top(node, block_of(top))) / sizeof(uintptr_t));
+}
+
+static sheaf_word *lowest_of(const struct vli_slab_node *node, uintptr_t top)
+{
+    return (sheaf_word *)empty_top(node, block_of(top));
+}
+
+/* Writes the 0 below the lowest place. */
+static uintptr_t make_empty(const struct vli_slab_node *node, uintptr_t block)
+{
+    uintptr_t top = empty_top(node, block);
+
+    atomic_store_explicit((sheaf_word *)top - 1, 0, memory_order_relaxed);
+    return top;
+}
+
+static uintptr_t take_one(struct vl_cache *cache, vl_how_t how);
+static void give_one(struct vl_cache *cache, uintptr_t unit);
+
+/* A new empty sheaf, or NONE when there is no memory. */
+static uintptr_t sheaf_new(const struct vli_slab_node *node)
+{
+    uintptr_t block = take_one(sheaves, VL_ATOMIC | VL_MAY_FAIL);
+
+    return block == 0 ? VLI_SHEAF_NONE : make_empty(node, block + sheaves->shift);
+}
+
+static void sheaf_end(uintptr_t block)
+{
+    give_one(sheaves, block - sheaves->shift);
+}
+
+/* --------------------------------------------------------------------------------- without one */
+
+/* A unit straight from a slab. */
+static uintptr_t take_one(struct vl_cache *cache, vl_how_t how)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    sheaf_word unit = 0;
+    uint32_t had;
+
+    do {
+        unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+        had = vli_slabs_take(node, 1, &unit + 1);
+        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    } while (had == 0 && vli_slabs_new(cache, how));
+    return atomic_load_explicit(&unit, memory_order_relaxed);
+}
+
+static void give_one(struct vl_cache *cache, uintptr_t unit)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    sheaf_word word = unit;
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+    vli_slabs_give(cache, &word, 1, &out);
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)vli_slabs_release(cache, &out);
+}
+
+/* -------------------------------------------------------------------------------------- the barn
+ */
+
+static void barn_add(uintptr_t *list, uint32_t *count, uintptr_t block)
+{
+    atomic_store_explicit((sheaf_word *)block, *list, memory_order_relaxed);
+    *list = block;
+    (*count)++;
+}
+
+/* Block of the first sheaf of a list that is not empty. */
+static uintptr_t barn_remove(uintptr_t *list, uint32_t *count)
+{
+    uintptr_t block = *list;
+
+    *list = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed);
+    (*count)--;
+    return block;
+}
+
+/* A full sheaf goes into the barn if there is room. */
+static bool barn_keeps(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
+{
+    if (fill_of(node, top) != node->capacity || node->full_count >= node->full_max) {
+        return false;
+    }
+    barn_add(&node->full, &node->full_count, block_of(top));
+    return true;
+}
+
+/* An empty sheaf of the barn, or NONE. */
+static uintptr_t barn_vacant(struct vli_slab_node *node) VL_REQUIRES(&node->lock)
+{
+    if (node->vacant == 0) {
+        return VLI_SHEAF_NONE;
+    }
+    return make_empty(node, barn_remove(&node->vacant, &node->vacant_count));
+}
+
+/* All units of a sheaf go back to their slabs. Returns: it, empty. */
+static uintptr_t empty_out(struct vl_cache *cache, uintptr_t top, struct vli_slabs_out *out)
+    VL_REQUIRES(&cache->node[0].lock)
+{
+    struct vli_slab_node *node = &cache->node[0];
+
+    vli_slabs_give(cache, lowest_of(node, top), fill_of(node, top), out);
+    return empty_top(node, block_of(top));
+}
+
+/* A sheaf that no CPU wants. */
+static void barn_put(struct vl_cache *cache, uintptr_t top)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    bool is_kept = barn_keeps(node, top);
+
+    if (!is_kept) {
+        (void)empty_out(cache, top, &out);
+        is_kept = node->vacant_count < VACANT_MAX;
+        if (is_kept) {
+            barn_add(&node->vacant, &node->vacant_count, block_of(top));
+        }
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)vli_slabs_release(cache, &out);
+    if (!is_kept) {
+        sheaf_end(block_of(top));
+    }
+}
+
+/* ---------------------------------------------------------------------------- a CPU's two sheaves
+ */
+
+/* A sheaf that was in use becomes the spare; what was the spare goes to the barn. */
+static void park(struct vl_cache *cache, uintptr_t top)
+{
+    uintptr_t old;
+
+    if (top == VLI_SHEAF_NONE) {
+        return;
+    }
+    old = vli_slot_swap(cache->index, VLI_SHEAF_SPARE, top);
+    if (old == VLI_SHEAF_STOPPED) {
+        old = top;
+    }
+    if (old != VLI_SHEAF_NONE) {
+        barn_put(cache, old);
+    }
+}
+
+/* @top comes into use. False: this CPU must keep none now. */
+static bool use(struct vl_cache *cache, uintptr_t top)
+{
+    uintptr_t old = vli_slot_swap(cache->index, VLI_SHEAF_TOP, top);
+
+    if (old == VLI_SHEAF_STOPPED) {
+        barn_put(cache, top);
+        return false;
+    }
+    park(cache, old);
+    return true;
+}
+
+/* Fills an empty sheaf from the slabs, as far as they reach, so that addresses come out of it in
+ * ascending order. */
+static uintptr_t fill(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
+{
+    sheaf_word *lowest = (sheaf_word *)top;
+    uint32_t had = vli_slabs_take(node, node->capacity, lowest + node->capacity);
+
+    if (had < node->capacity) {
+        for (uint32_t i = 0; i < had; i++) {
+            uintptr_t unit =
+                atomic_load_explicit(&lowest[node->capacity - had + i], memory_order_relaxed);
+
+            atomic_store_explicit(&lowest[i], unit, memory_order_relaxed);
+        }
+    }
+    return (uintptr_t)(lowest + had);
+}
+
+/* From the barn or the slabs: a sheaf that holds something; @top: an empty one, or NONE. Returns: a
+ * sheaf, which is empty, or NONE, when neither has a unit. */
+static uintptr_t find_full(struct vl_cache *cache, uintptr_t top)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uintptr_t surplus = 0;
+
+    if (node->full != 0) {
+        if (top != VLI_SHEAF_NONE) {
+            surplus = block_of(top);
+        }
+        top = barn_remove(&node->full, &node->full_count) + VLI_SHEAF_BYTES;
+        /* The link may have stood in place of the 0. */
+        atomic_store_explicit(lowest_of(node, top) - 1, 0, memory_order_relaxed);
+    } else {
+        if (top == VLI_SHEAF_NONE) {
+            top = barn_vacant(node);
+        }
+        if (top != VLI_SHEAF_NONE) {
+            top = fill(node, top);
+        }
+    }
+    if (surplus != 0 && node->vacant_count < VACANT_MAX) {
+        barn_add(&node->vacant, &node->vacant_count, surplus);
+        surplus = 0;
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    if (surplus != 0) {
+        sheaf_end(surplus);
+    }
+    return top;
+}
+
+/* This CPU gets a sheaf with units. False: it must keep none, or there is no memory. */
+static bool refill(struct vl_cache *cache, vl_how_t how)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uintptr_t top = vli_slot_swap(cache->index, VLI_SHEAF_SPARE, VLI_SHEAF_NONE);
+
+    if (top == VLI_SHEAF_STOPPED) {
+        return false;
+    }
+    if (top == VLI_SHEAF_NONE || fill_of(node, top) == 0) {
+        top = find_full(cache, top);
+    }
+    if (top == VLI_SHEAF_NONE) {
+        top = sheaf_new(node);
+        if (top == VLI_SHEAF_NONE) {
+            return false;
+        }
+        top = find_full(cache, top);
+    }
+    while (fill_of(node, top) == 0) {
+        if (!vli_slabs_new(cache, how)) {
+            park(cache, top);
+            return false;
+        }
+        top = find_full(cache, top);
+    }
+    return use(cache, top);
+}
+
+uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
+{
+    uintptr_t unit = 0;
+
+    for (uint32_t i = 0; i < TRIES && cache->node[0].capacity != 0; i++) {
+        if (!refill(cache, how)) {
+            break;
+        }
+        unit = vli_slot_pop(cache->index);
+        if (unit != 0) {
+            return unit;
+        }
+    }
+    return take_one(cache, how);
+}
+
+/* From the barn: an empty sheaf, or NONE; @top: a full one, whose units go there, or NONE. */
+static uintptr_t find_vacant(struct vl_cache *cache, uintptr_t top)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+    if (top == VLI_SHEAF_NONE || barn_keeps(node, top)) {
+        top = barn_vacant(node);
+    } else {
+        top = empty_out(cache, top, &out);
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)vli_slabs_release(cache, &out);
+    return top;
+}
+
+/* This CPU gets a sheaf with room. False: it must keep none, or there is no memory. */
+static bool make_room(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uintptr_t top = vli_slot_swap(cache->index, VLI_SHEAF_SPARE, VLI_SHEAF_NONE);
+
+    if (top == VLI_SHEAF_STOPPED) {
+        return false;
+    }
+    if (top == VLI_SHEAF_NONE || fill_of(node, top) == node->capacity) {
+        top = find_vacant(cache, top);
+    }
+    if (top == VLI_SHEAF_NONE) {
+        top = sheaf_new(node);
+    }
+    return top != VLI_SHEAF_NONE && use(cache, top);
+}
+
+void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
+{
+    struct vl_cache *cache = vli_slab_cache(frame);
+
+    for (uint32_t i = 0; i < TRIES && cache->node[0].capacity != 0; i++) {
+        if (!make_room(cache)) {
+            break;
+        }
+        if (vli_slot_push(cache->index, unit)) {
+            return;
+        }
+    }
+    give_one(cache, unit);
+}
+
+/* ---------------------------------------------------------------------------------- giving it up
+ */
+
+/* Empties one sheaf of an area that nobody uses meanwhile. */
+static void drain_sheaf(struct vl_cache *cache, _Atomic uintptr_t *word)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uintptr_t top = atomic_load_explicit(word, memory_order_relaxed);
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    unsigned long flags;
+
+    if (top == VLI_SHEAF_NONE) {
+        return;
+    }
+    atomic_store_explicit(word, VLI_SHEAF_NONE, memory_order_relaxed);
+    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    (void)empty_out(cache, top, &out);
+    barn_add(&node->vacant, &node->vacant_count, block_of(top));
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)vli_slabs_release(cache, &out);
+}
+
+void vli_sheaf_drain_area(struct vli_slab_percpu *area, struct vl_cache *cache)
+{
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        if (cache == NULL || cache->index == i) {
+            drain_sheaf(&vli_caches[i], &area->sheaf[VLI_SHEAF_TOP][i]);
+            drain_sheaf(&vli_caches[i], &area->sheaf[VLI_SHEAF_SPARE][i]);
+        }
+    }
+}
+
+/* The barn's full sheaves go back to the slabs, then all its sheaves end. */
+static void barn_empty(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    uintptr_t blocks = 0;
+    uint32_t count = 0;
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+    while (node->full != 0) {
+        uintptr_t block = barn_remove(&node->full, &node->full_count);
+
+        (void)empty_out(cache, block + VLI_SHEAF_BYTES, &out);
+        barn_add(&blocks, &count, block);
+    }
+    while (node->vacant != 0) {
+        barn_add(&blocks, &count, barn_remove(&node->vacant, &node->vacant_count));
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)vli_slabs_release(cache, &out);
+    while (blocks != 0) {
+        sheaf_end(barn_remove(&blocks, &count));
+    }
+}
+
+#if defined(VL_HOST_RSEQ)
+/* The host keeps the areas, each for a CPU or a thread, and sees that nobody uses one meanwhile. */
+static void each_area(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
+                      struct vl_cache *cache)
+{
+    vli_sheaf_areas(fn, cache);
+}
+
+static void flush_cpus(struct vl_cache *cache)
+{
+    each_area(vli_sheaf_drain_area, cache);
+}
+#else
+/* Quiescent. */
+static void each_area(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
+                      struct vl_cache *cache)
+{
+    for (unsigned cpu = 0; cpu < vl_host_cpu_count(); cpu++) {
+        fn(&vli_percpu_of(cpu)->slab, cache);
+    }
+}
+
+/* Runs on each CPU, interrupts off. */
+static void flush_cpu(void *arg, unsigned cpu)
+{
+    vli_sheaf_drain_area(&vli_percpu_of(cpu)->slab, arg);
+}
+
+static void flush_cpus(struct vl_cache *cache)
+{
+    struct vl_cpumask all = {{0}};
+    unsigned count = vl_host_cpu_count();
+
+    for (unsigned cpu = 0; cpu < count; cpu++) {
+        all.word[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    }
+    vl_host_cpu_call(&all, flush_cpu, cache);
+}
+#endif
+
+void vli_slab_flush(struct vl_cache *cache)
+{
+    flush_cpus(cache);
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        if (cache == NULL || cache->index == i) {
+            barn_empty(&vli_caches[i]);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------ beginnings, checks
+ */
+
+void vli_slab_layout(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vl_frame_counts counts;
+    uint64_t bytes;
+
+    vli_slabs_layout(cache);
+    vl_frame_counts(&counts);
+    bytes = (counts.managed << VL_PAGE_SHIFT) / BYTES_SHARE / vl_host_cpu_count();
+    bytes = bytes < BYTES_MAX ? bytes : BYTES_MAX;
+    node->capacity = (uint32_t)(bytes / cache->unit_bytes);
+    node->capacity = node->capacity < CAPACITY_MIN ? CAPACITY_MIN : node->capacity;
+    node->capacity = node->capacity > CAPACITY_MAX ? CAPACITY_MAX : node->capacity;
+    node->full_max = (uint32_t)(4 * bytes / ((uint64_t)node->capacity * cache->unit_bytes));
+    node->full_max = node->full_max > BARN_FULL_MAX ? BARN_FULL_MAX : node->full_max;
+    node->full = 0;
+    node->vacant = 0;
+    node->full_count = 0;
+    node->vacant_count = 0;
+}
+
+void vli_sheaf_area_init(struct vli_slab_percpu *area)
+{
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        atomic_store_explicit(&area->sheaf[VLI_SHEAF_TOP][i], VLI_SHEAF_NONE, memory_order_relaxed);
+        atomic_store_explicit(&area->sheaf[VLI_SHEAF_SPARE][i], VLI_SHEAF_NONE,
+                              memory_order_relaxed);
+    }
+}
+
+static void area_start(struct vli_slab_percpu *area, struct vl_cache *cache)
+{
+    (void)cache;
+    vli_sheaf_area_init(area);
+}
+
+enum vl_status vli_slab_start(void)
+{
+    const struct vl_cache_spec spec = {
+        .name = "sheaf", .size = VLI_SHEAF_BYTES, .align = VLI_SHEAF_BYTES};
+    enum vl_status status;
+
+    each_area(area_start, NULL);
+    status = vl_cache_create(&spec, &sheaves);
+    if (status == VL_OK) {
+        sheaves->node[0].capacity = 0;
+    }
+    return status;
+}
+
+/* Each unit that a sheaf holds is one of the cache's that no slab has. */
+static void sheaf_validate(struct vl_cache *cache, uintptr_t top)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    const sheaf_word *lowest;
+
+    if (top == VLI_SHEAF_NONE) {
+        return;
+    }
+    VL_ASSERT(fill_of(node, top) <= node->capacity);
+    VL_ASSERT(!vli_slabs_is_free(sheaves, block_of(top) - sheaves->shift));
+    lowest = lowest_of(node, top);
+    for (uint32_t i = 0; i < fill_of(node, top); i++) {
+        VL_ASSERT(
+            !vli_slabs_is_free(cache, atomic_load_explicit(&lowest[i], memory_order_relaxed)));
+    }
+}
+
+static void barn_validate(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint32_t count = 0;
+
+    for (uintptr_t block = node->full; block != 0;
+         block = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed)) {
+        sheaf_validate(cache, block + VLI_SHEAF_BYTES);
+        count++;
+    }
+    VL_ASSERT(count == node->full_count);
+    count = 0;
+    for (uintptr_t block = node->vacant; block != 0;
+         block = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed)) {
+        count++;
+    }
+    VL_ASSERT(count == node->vacant_count);
+}
+
+static void area_validate(struct vli_slab_percpu *area, struct vl_cache *cache)
+{
+    uint32_t i = cache->index;
+
+    sheaf_validate(cache,
+                   atomic_load_explicit(&area->sheaf[VLI_SHEAF_TOP][i], memory_order_relaxed));
+    sheaf_validate(cache,
+                   atomic_load_explicit(&area->sheaf[VLI_SHEAF_SPARE][i], memory_order_relaxed));
+}
+
+void vli_slab_validate(void)
+{
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        vli_slabs_validate(&vli_caches[i]);
+        barn_validate(&vli_caches[i]);
+        each_area(area_validate, &vli_caches[i]);
+    }
+}

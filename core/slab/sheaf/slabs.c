@@ -1,0 +1,512 @@
+/*
+ * slabs.c - slabs whose free units are bits: they come, give units, take them back, and go.
+ *
+ * Word w of the bits stands for units 64 w … 64 w + 63. The words are kept in the descriptors of
+ * the slab's own frames: one in the head's (its owner field), three in each other's (owner, links,
+ * and what counts mappings elsewhere), so that they cost nothing; or at the slab's end where there
+ * are more. The head's `mappings` counts the free units, its `index_low` names a word below which
+ * no bit is set. Only who holds the node's lock looks at any of it.
+ */
+#include "core/slab/sheaf/slabs.h"
+#include "core/base/bits.h"
+#include "core/base/log.h"
+
+/* Slabs without a unit in use that a node keeps while nobody asks for memory back. */
+#define KEPT 4u
+
+/* Words of bits in a descriptor that is not the head's: bytes 8 … 31 of its 32. */
+#define WORDS_EACH 3u
+_Static_assert(offsetof(struct vl_frame, owner) == 8 && sizeof(struct vl_frame) == 32,
+               "three words behind the flags and the references");
+
+/* A slab that is being worked on. */
+struct slab {
+    struct vl_frame *head;
+    uintptr_t base;
+    uintptr_t bytes;
+    const struct vli_slab_shape *shape;
+};
+
+static struct slab slab_of(const struct vl_cache *cache, struct vl_frame *head)
+{
+    uint32_t flags = atomic_load_explicit(&head->flags, memory_order_relaxed);
+    uint32_t order = (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT;
+
+    return (struct slab){.head = head,
+                         .base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head)),
+                         .bytes = VL_PAGE_SIZE << order,
+                         .shape = &cache->node[0].shape[order == cache->order ? 0 : 1]};
+}
+
+static _Atomic uint64_t *bits_word(const struct slab *slab, uint32_t w)
+{
+    struct vl_frame *frame = slab->head;
+    uint32_t place = 0;
+
+    if (slab->shape->bits_at != 0) {
+        return (_Atomic uint64_t *)(slab->base + slab->shape->bits_at) + w;
+    }
+    if (w != 0) {
+        frame += 1 + (w - 1) / WORDS_EACH;
+        place = (w - 1) % WORDS_EACH;
+    }
+    return (_Atomic uint64_t *)(void *)&frame->owner + place;
+}
+
+static uint64_t bits_load(const struct slab *slab, uint32_t w)
+{
+    return atomic_load_explicit(bits_word(slab, w), memory_order_relaxed);
+}
+
+static void bits_store(const struct slab *slab, uint32_t w, uint64_t bits)
+{
+    atomic_store_explicit(bits_word(slab, w), bits, memory_order_relaxed);
+}
+
+static uint32_t free_of(const struct vl_frame *head)
+{
+    return atomic_load_explicit(&head->mappings, memory_order_relaxed);
+}
+
+static void set_free(struct vl_frame *head, uint32_t count)
+{
+    atomic_store_explicit(&head->mappings, count, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------------------------- the list */
+
+static void list_add(struct vli_slab_node *node, struct vl_frame *head, bool at_end)
+{
+    uint32_t pfn = vli_frame_pfn(head).n;
+    uint32_t *end = at_end ? &node->partial_last : &node->partial;
+
+    head->next = at_end ? VLI_FRAME_LINK_NONE : node->partial;
+    head->prev = at_end ? node->partial_last : VLI_FRAME_LINK_NONE;
+    if (node->partial_count == 0) {
+        node->partial = pfn;
+        node->partial_last = pfn;
+    } else {
+        struct vl_frame *beside = vli_frame_of((struct vl_pfn){*end});
+
+        *(at_end ? &beside->next : &beside->prev) = pfn;
+        *end = pfn;
+    }
+    node->partial_count++;
+}
+
+static void list_remove(struct vli_slab_node *node, struct vl_frame *head)
+{
+    VL_ASSERT(node->partial_count > 0);
+    if (head->prev == VLI_FRAME_LINK_NONE) {
+        node->partial = head->next;
+    } else {
+        vli_frame_of((struct vl_pfn){head->prev})->next = head->next;
+    }
+    if (head->next == VLI_FRAME_LINK_NONE) {
+        node->partial_last = head->prev;
+    } else {
+        vli_frame_of((struct vl_pfn){head->next})->prev = head->prev;
+    }
+    node->partial_count--;
+}
+
+/* ------------------------------------------------------------------------------- units come out */
+
+/* Up to @count of one slab's. */
+static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uint32_t count,
+                        _Atomic uintptr_t *end)
+{
+    uint32_t free = free_of(slab->head);
+    uint32_t wanted = count < free ? count : free;
+    uint32_t left = wanted;
+    uint32_t w = slab->head->index_low;
+
+    while (left > 0) {
+        uint64_t bits = bits_load(slab, w);
+        uintptr_t first = slab->base + (uintptr_t)w * 64u * node->unit_bytes;
+
+        while (bits != 0 && left > 0) {
+            atomic_store_explicit(--end, first + vli_bit_lowest(bits) * node->unit_bytes,
+                                  memory_order_relaxed);
+            bits &= bits - 1;
+            left--;
+        }
+        bits_store(slab, w, bits);
+        w += bits == 0 ? 1u : 0u;
+    }
+    slab->head->index_low = w;
+    set_free(slab->head, free - wanted);
+    return wanted;
+}
+
+uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, _Atomic uintptr_t *end)
+{
+    uint32_t taken = 0;
+
+    while (taken < count && node->partial_count > 0) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){node->partial});
+        struct slab slab = slab_of(vli_slab_cache(head), head);
+        uint32_t had = free_of(head);
+
+        taken += take_of(node, &slab, count - taken, end - taken);
+        if (had == slab.shape->units) {
+            node->empty_count--;
+        }
+        if (free_of(head) == 0) {
+            list_remove(node, head);
+        }
+    }
+    node->units_free -= taken;
+    return taken;
+}
+
+/* ---------------------------------------------------------------------------- units go back in */
+
+/* The slab that @unit is of. */
+static struct slab slab_of_unit(const struct vl_cache *cache, uintptr_t unit)
+{
+    struct vl_frame *frame = vli_virt_frame(unit);
+
+    if (VLI_UNLIKELY(vli_frame_type(frame) != VLI_FRAME_SLAB || vli_slab_cache(frame) != cache)) {
+        vli_panic("free of 0x%lx, which is not of cache %s", (unsigned long)unit, cache->name);
+    }
+    return slab_of(cache, vli_slab_head(frame));
+}
+
+static _Noreturn VLI_COLD VLI_NOINLINE void bad_unit(const struct vl_cache *cache, uintptr_t unit,
+                                                     bool is_start)
+{
+    vli_panic("0x%lx of cache %s %s", (unsigned long)(unit + cache->shift), cache->name,
+              is_start ? "freed twice" : "freed, which is inside an object");
+}
+
+/* @count units more are free in a slab: where does it stand now? */
+static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t count,
+                   struct vli_slabs_out *out) VL_REQUIRES(&cache->node[0].lock)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint32_t had = free_of(slab->head);
+    uint32_t has = had + count;
+
+    set_free(slab->head, has);
+    node->units_free += count;
+    if (has < slab->shape->units) {
+        if (had == 0) {
+            list_add(node, slab->head, false);
+        }
+        return;
+    }
+    if (had != 0) {
+        list_remove(node, slab->head);
+    }
+    if (node->empty_count < KEPT) {
+        node->empty_count++;
+        list_add(node, slab->head, true);
+        return;
+    }
+    node->units_free -= has;
+    slab->head->next = out->first;
+    out->first = vli_frame_pfn(slab->head).n;
+}
+
+/* As many of the units as are of the first one's slab. Returns: how many. */
+static uint32_t give_to(struct vl_cache *cache, const struct slab *slab,
+                        const _Atomic uintptr_t *units, uint32_t count)
+{
+    const struct vli_slab_node *node = &cache->node[0];
+    uint32_t word = UINT32_MAX;
+    uint64_t bits = 0;
+    uint32_t i;
+
+    for (i = 0; i < count; i++) {
+        uintptr_t unit = atomic_load_explicit(&units[i], memory_order_relaxed);
+        uintptr_t offset = unit - slab->base;
+        uint32_t n = (uint32_t)(offset * node->reciprocal >> 32);
+        uint64_t bit = (uint64_t)1 << (n % 64u);
+
+        if (offset >= slab->bytes) {
+            break;
+        }
+        if (n / 64u != word) {
+            if (word != UINT32_MAX) {
+                bits_store(slab, word, bits);
+            }
+            word = n / 64u;
+            if (VLI_UNLIKELY(n >= slab->shape->units)) {
+                bad_unit(cache, unit, false);
+            }
+            bits = bits_load(slab, word);
+            if (word < slab->head->index_low) {
+                slab->head->index_low = word;
+            }
+        }
+        if (VLI_UNLIKELY((uintptr_t)n * node->unit_bytes != offset || (bits & bit) != 0)) {
+            bad_unit(cache, unit, (uintptr_t)n * node->unit_bytes == offset);
+        }
+        bits |= bit;
+    }
+    bits_store(slab, word, bits);
+    return i;
+}
+
+void vli_slabs_give(struct vl_cache *cache, const _Atomic uintptr_t *units, uint32_t count,
+                    struct vli_slabs_out *out)
+{
+    while (count > 0) {
+        struct slab slab =
+            slab_of_unit(cache, atomic_load_explicit(&units[0], memory_order_relaxed));
+        uint32_t given = give_to(cache, &slab, units, count);
+
+        settle(cache, &slab, given, out);
+        units += given;
+        count -= given;
+    }
+}
+
+/* ------------------------------------------------------------------------- slabs come and go */
+
+/* The frames become a slab's. */
+static void mark_frames(const struct vl_cache *cache, struct vl_frame *head, uint32_t order)
+{
+    for (uint32_t i = 0; i < 1u << order; i++) {
+        uint32_t flags =
+            atomic_load_explicit(&head[i].flags, memory_order_relaxed) & VLI_FRAME_ZONE_MASK;
+
+        flags |=
+            VLI_FRAME_SLAB | order << VLI_FRAME_ORDER_SHIFT | cache->index << VLI_FRAME_INDEX_SHIFT;
+        atomic_store_explicit(&head[i].flags, flags, memory_order_relaxed);
+    }
+}
+
+/* All units are free; constructors run, debug builds make their marks. */
+static void fill_slab(struct vl_cache *cache, const struct slab *slab)
+{
+    uint32_t units = slab->shape->units;
+    uintptr_t unit = slab->base;
+
+    for (uint32_t w = 0; w < (units + 63u) / 64u; w++) {
+        uint32_t last = units - w * 64u;
+
+        bits_store(slab, w, last >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << last) - 1u);
+    }
+    slab->head->index_low = 0;
+    set_free(slab->head, units);
+    if (VLI_MARK_HEAD == 0 && cache->constructor == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < units; i++, unit += cache->unit_bytes) {
+        vli_debug_unit_init(cache, unit);
+        if (cache->constructor != NULL) {
+            cache->constructor((void *)(unit + cache->shift));
+        }
+    }
+}
+
+/* A block of the cache's order, or of the least that will do. */
+static struct vl_frame *get_block(const struct vl_cache *cache, vl_how_t how, uint32_t *order)
+{
+    vl_how_t first_how = (how & ~(vl_how_t)(VL_ZEROED | VL_WAIT)) | VL_MAY_FAIL;
+    struct vl_frame *head = NULL;
+
+    *order = cache->order;
+    if (cache->order > cache->order_min) {
+        head = vli_frame_get(cache->order, first_how);
+    }
+    if (head == NULL) {
+        *order = cache->order_min;
+        head = vli_frame_get(cache->order_min, how & ~(vl_how_t)VL_ZEROED);
+    }
+    return head;
+}
+
+bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint32_t order;
+    struct vl_frame *head = get_block(cache, how, &order);
+    struct slab slab;
+    unsigned long flags;
+
+    if (head == NULL) {
+        return false;
+    }
+    mark_frames(cache, head, order);
+    slab = slab_of(cache, head);
+    fill_slab(cache, &slab);
+    atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
+    atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
+    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    node->units_free += slab.shape->units;
+    node->empty_count++;
+    list_add(node, head, true);
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return true;
+}
+
+/* Nobody has the slab but the caller. Returns: frames. */
+static size_t release(struct vl_cache *cache, struct vl_frame *head)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct slab slab = slab_of(cache, head);
+    size_t frames = slab.bytes / VL_PAGE_SIZE;
+
+    VL_ASSERT(free_of(head) == slab.shape->units);
+    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&node->units, slab.shape->units, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&node->frames, frames, memory_order_relaxed);
+    for (size_t i = 0; i < frames; i++) { /* what is not for frame to clear */
+        set_free(&head[i], 0);
+    }
+    vli_frame_put(head, frames == (size_t)1 << cache->order ? cache->order : cache->order_min);
+    return frames;
+}
+
+size_t vli_slabs_release(struct vl_cache *cache, struct vli_slabs_out *out)
+{
+    size_t frames = 0;
+
+    while (out->first != VLI_FRAME_LINK_NONE) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){out->first});
+
+        out->first = head->next;
+        frames += release(cache, head);
+    }
+    return frames;
+}
+
+size_t vli_slab_release_empty(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint32_t next;
+
+    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE; at = next) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
+        struct slab slab = slab_of(cache, head);
+
+        next = head->next;
+        if (free_of(head) == slab.shape->units) {
+            list_remove(node, head);
+            node->empty_count--;
+            node->units_free -= slab.shape->units;
+            head->next = out.first;
+            out.first = at;
+        }
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return vli_slabs_release(cache, &out);
+}
+
+/* ------------------------------------------------------------------------------ figures, checks */
+
+/* Of an order: bits in the descriptors if they have room for one for each unit. */
+static struct vli_slab_shape shape_of(uint32_t unit_bytes, uint32_t order)
+{
+    uint32_t bytes = VL_PAGE_SIZE << order;
+    uint32_t words = 1u + WORDS_EACH * ((1u << order) - 1u);
+    uint32_t units = bytes / unit_bytes;
+
+    if (units <= words * 64u) {
+        return (struct vli_slab_shape){units, 0};
+    }
+    while (units * unit_bytes + (units + 63u) / 64u * 8u > bytes) {
+        units--;
+    }
+    return (struct vli_slab_shape){units, bytes - (units + 63u) / 64u * 8u};
+}
+
+void vli_slabs_layout(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+
+    vli_spin_init(&node->lock);
+    node->partial = VLI_FRAME_LINK_NONE;
+    node->partial_last = VLI_FRAME_LINK_NONE;
+    node->partial_count = 0;
+    node->empty_count = 0;
+    node->units_free = 0;
+    node->unit_bytes = cache->unit_bytes;
+    node->reciprocal = ((uint64_t)1 << 32) / cache->unit_bytes + 1u;
+    node->shape[0] = shape_of(cache->unit_bytes, cache->order);
+    node->shape[1] = shape_of(cache->unit_bytes, cache->order_min);
+    atomic_store_explicit(&node->slabs, 0, memory_order_relaxed);
+    atomic_store_explicit(&node->units, 0, memory_order_relaxed);
+    atomic_store_explicit(&node->frames, 0, memory_order_relaxed);
+}
+
+uint32_t vli_slab_units(struct vl_frame *head)
+{
+    return slab_of(vli_slab_cache(head), head).shape->units;
+}
+
+uint32_t vli_slab_units_each(const struct vl_cache *cache)
+{
+    return cache->node[0].shape[0].units;
+}
+
+uint64_t vli_slab_units_free(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint64_t free = node->units_free;
+
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return free;
+}
+
+bool vli_slabs_is_free(struct vl_cache *cache, uintptr_t unit)
+{
+    struct slab slab = slab_of_unit(cache, unit);
+    uint32_t n = (uint32_t)((unit - slab.base) / cache->unit_bytes);
+
+    VL_ASSERT((unit - slab.base) % cache->unit_bytes == 0 && n < slab.shape->units);
+    return (bits_load(&slab, n / 64u) >> (n % 64u) & 1u) != 0;
+}
+
+/* Bits set, none of them beyond the units or below the word that the head names. */
+static uint32_t count_bits(const struct slab *slab)
+{
+    uint32_t count = 0;
+
+    for (uint32_t w = 0; w < (slab->shape->units + 63u) / 64u; w++) {
+        uint64_t bits = bits_load(slab, w);
+
+        VL_ASSERT(bits == 0 || w >= slab->head->index_low);
+        for (; bits != 0; bits &= bits - 1) {
+            VL_ASSERT(w * 64u + vli_bit_lowest(bits) < slab->shape->units);
+            count++;
+        }
+    }
+    return count;
+}
+
+void vli_slabs_validate(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint32_t previous = VLI_FRAME_LINK_NONE;
+    uint32_t count = 0;
+    uint32_t empty = 0;
+    uint64_t units = 0;
+
+    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE;
+         at = vli_frame_of((struct vl_pfn){at})->next) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
+        struct slab slab = slab_of(cache, head);
+
+        VL_ASSERT(vli_frame_type(head) == VLI_FRAME_SLAB);
+        VL_ASSERT(vli_slab_cache(head) == cache);
+        VL_ASSERT(vli_slab_head(head) == head);
+        VL_ASSERT(head->prev == previous);
+        VL_ASSERT(free_of(head) > 0);
+        VL_ASSERT(count_bits(&slab) == free_of(head));
+        empty += free_of(head) == slab.shape->units ? 1u : 0u;
+        units += free_of(head);
+        previous = at;
+        count++;
+    }
+    VL_ASSERT(count == node->partial_count);
+    VL_ASSERT(empty == node->empty_count);
+    VL_ASSERT(units == node->units_free);
+}
