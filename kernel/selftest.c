@@ -17,6 +17,7 @@
 #include "kernel/sched/sched.h"
 #include "kernel/sched/timer.h"
 #include "kernel/sched/wait.h"
+#include "kernel/selftest_stacks.h"
 
 #define THREADS 12u
 #define ROUNDS  160u
@@ -362,6 +363,19 @@ static void test_objects(struct crowd *crowd)
     }
 }
 
+static void body_stacks(struct crowd *crowd, unsigned number)
+{
+    (void)crowd;
+    selftest_stacks_traffic(number);
+}
+
+static void test_stacks(struct crowd *crowd)
+{
+    selftest_stacks_begin();
+    crowd_run(crowd, THREADS, body_stacks);
+    selftest_stacks_end();
+}
+
 static void body_nothing(struct crowd *crowd, unsigned number)
 {
     (void)crowd;
@@ -424,10 +438,15 @@ void selftest_run(void)
 {
     static struct crowd crowd;
     size_t len;
+    const char *value = boot_option_value("vellum.selftest", &len);
 
-    if (boot_option_value("vellum.selftest", &len) == NULL) {
+    if (value == NULL) {
         return;
     }
+    if (len == 10 && memcmp(value, "no-restart", len) == 0) {
+        vl_restart_bounds.bytes = 0;
+    }
+    test_stacks(&crowd);
     test_copies();
     crowd_run(&crowd, THREADS, body_mutex);
     check(crowd.counter == THREADS * ROUNDS, "mutex", crowd.counter);

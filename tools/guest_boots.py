@@ -242,6 +242,10 @@ def boot_selftest(kernel):
         with guest.Guest(kernel, IMAGE, smp=smp, append='quiet vellum.selftest=1') as machine:
             if not machine.wait_end(2 * BOOT_SECONDS) or 'selftest: passed' not in machine.text:
                 return '-smp %d:\n%s' % (smp, tail(machine.text))
+    with guest.Guest(kernel, IMAGE, smp=2, append='quiet vellum.selftest=no-restart') as machine:
+        machine.wait_end(2 * BOOT_SECONDS)
+        if 'selftest: stacks: token' not in machine.text:
+            return 'ranges that no interrupt restarts, unnoticed:\n%s' % tail(machine.text)
     return None
 
 
