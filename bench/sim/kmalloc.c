@@ -154,7 +154,7 @@ static uint64_t raw_cas(bool (*cas)(struct vli_percpu *cpu, size_t at, size_t of
     for (unsigned i = 0; i < COUNT; i++) {
         struct vli_pair fresh = {old.lo, old.hi + 64};
 
-        (void)cas(&area, 0, offsetof(struct vli_percpu, slab.slot), &old, fresh);
+        (void)cas(&area, 0, 64, &old, fresh);
         old = fresh;
     }
     return per_one(__rdtsc() - start);
