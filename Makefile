@@ -212,6 +212,34 @@ malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 	$(Q)cp -f $^ build/
 -include $(shell find $(M) -name '*.d' 2>/dev/null)
 
+# The malloc benchmark: one program that knows no allocator, for LD_PRELOAD; then linked statically
+# with those that come as archives (Debian's jemalloc and gperftools, where they are installed).
+# Both name functions of glibc's malloc.o, which then comes along: the first definition wins.
+MB := build/bench-malloc
+MALLOC_BENCH_FLAGS := $(WARN) -D_GNU_SOURCE -O2 -g -MMD -MP -I. -Iinclude -fno-builtin -pthread
+MALLOC_BENCH_OBJ   := $(patsubst bench/malloc/%.c,$(MB)/%.o,$(wildcard bench/malloc/*.c))
+ARCHIVES := /usr/lib/x86_64-linux-gnu
+MALLOC_BENCH_BIN := $(MB)/malloc $(MB)/malloc-static-glibc \
+  $(if $(wildcard $(ARCHIVES)/libjemalloc.a),$(MB)/malloc-static-jemalloc) \
+  $(if $(wildcard $(ARCHIVES)/libtcmalloc_minimal.a),$(MB)/malloc-static-tcmalloc) \
+  $(if $(wildcard malloc),$(MB)/malloc-static-vellum)
+$(MB)/%.o: bench/malloc/%.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(MALLOC_BENCH_FLAGS) -c $< -o $@
+$(MB)/malloc: $(MALLOC_BENCH_OBJ)
+	$(Q)$(CC) $^ -pthread -o $@
+$(MB)/malloc-static-glibc: $(MALLOC_BENCH_OBJ)
+	$(Q)$(CC) -static $^ -pthread -o $@
+$(MB)/malloc-static-jemalloc: $(MALLOC_BENCH_OBJ)
+	$(Q)$(CC) -static -Wl,--allow-multiple-definition $^ $(ARCHIVES)/libjemalloc.a -lm -pthread -o $@
+$(MB)/malloc-static-tcmalloc: $(MALLOC_BENCH_OBJ)
+	$(Q)$(CC) -static -Wl,--allow-multiple-definition $^ $(ARCHIVES)/libtcmalloc_minimal.a -lstdc++ -lm -pthread -o $@ 2>/dev/null
+$(MB)/malloc-static-vellum: $(MALLOC_BENCH_OBJ) $(M)/libvellum-malloc.a
+	$(Q)$(CC) -static -Wl,--allow-multiple-definition $^ -pthread -o $@
+malloc-benches: $(MALLOC_BENCH_BIN)
+-include $(wildcard $(MB)/*.d)
+
 # Builds the mutants and checks that each is caught.
 mutants:
 	tests/sim/mutants.sh
@@ -224,7 +252,7 @@ fuzz:
 	  "build/$$($(MAKE) -s config CC=clang DEBUG=1 SAN=fuzzer)/fuzz/$$f" -seed=1 \
 	    -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/ || exit 1; done
 
-.PHONY: malloc fuzz mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
+.PHONY: malloc malloc-benches fuzz mutants lib kernel sim tests fuzzers benches all config guest-tests guest-bench
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)

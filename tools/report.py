@@ -1,4 +1,4 @@
-"""Tables as text and HTML, and bar charts by gnuplot, for tools/bench."""
+"""Tables as text and HTML, and charts by gnuplot, for tools/bench."""
 import html
 import os
 import shutil
@@ -63,7 +63,7 @@ class Chart:
 
     def svg(self, folder, name):
         """Draws it to folder/name.svg; returns the SVG's text, or '' where gnuplot is missing."""
-        if not shutil.which('gnuplot') or not self.bars:
+        if not self.bars:
             return ''
         data, out = os.path.join(folder, name + '.dat'), os.path.join(folder, name + '.svg')
         with open(data, 'w') as stream:
@@ -74,19 +74,56 @@ class Chart:
                  for i, s in enumerate(self.series)]
         if self.limit:
             plots.append('%f with lines linetype 0 linewidth 2 title "limit: zeroing"' % self.limit)
-        script = '\n'.join([
+        return draw(out, [
             'set terminal svg size 860,420 font "sans,12"', 'set output "%s"' % out,
             'set title "%s" noenhanced' % self.title, 'set ylabel "%s"' % self.unit,
             'set style data histograms', 'set style histogram clustered gap 1',
             'set style fill solid 0.8', 'set yrange [0:*]', 'set key outside top center horizontal',
             'set xtics noenhanced rotate by -15', 'set grid ytics', 'plot ' + ', '.join(plots)])
-        done = subprocess.run(['gnuplot'], input=script, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-        if done.returncode != 0 or not os.path.exists(out):
+
+
+class Lines:
+    """Points joined by lines: one line a series, both axes logarithmic."""
+
+    def __init__(self, title, x_unit, y_unit, series):
+        self.title = title
+        self.x_unit = x_unit
+        self.y_unit = y_unit
+        self.series = series
+        self.points = []
+
+    def add(self, x, values):
+        self.points.append((x, values))
+
+    def svg(self, folder, name):
+        """Draws it to folder/name.svg; returns the SVG's text, or '' where gnuplot is missing."""
+        if not self.points:
             return ''
-        with open(out) as stream:
-            text = stream.read()
-        return text[text.find('<svg'):]
+        data, out = os.path.join(folder, name + '.dat'), os.path.join(folder, name + '.svg')
+        with open(data, 'w') as stream:
+            for x, values in self.points:
+                stream.write('%g %s\n' % (x, ' '.join('NaN' if v is None else '%.3f' % v
+                                                      for v in values)))
+        plots = ['"%s" using 1:%d with linespoints linewidth 2 title "%s"' % (data, i + 2, s)
+                 for i, s in enumerate(self.series)]
+        return draw(out, [
+            'set terminal svg size 860,420 font "sans,12"', 'set output "%s"' % out,
+            'set title "%s" noenhanced' % self.title, 'set xlabel "%s"' % self.x_unit,
+            'set ylabel "%s"' % self.y_unit, 'set logscale x 2', 'set logscale y',
+            'set key outside top center horizontal', 'set grid', 'plot ' + ', '.join(plots)])
+
+
+def draw(out, script):
+    """Has gnuplot draw a script to the file out; returns the SVG's text, or ''."""
+    if not shutil.which('gnuplot'):
+        return ''
+    done = subprocess.run(['gnuplot'], input='\n'.join(script), text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if done.returncode != 0 or not os.path.exists(out):
+        return ''
+    with open(out) as stream:
+        text = stream.read()
+    return text[text.find('<svg'):]
 
 
 def write(folder, name, tables, charts, head):
