@@ -86,5 +86,5 @@ size_t vli_class_aligned(size_t size, size_t align)
             return numbers[i];
         }
     }
-    return VLI_NO_CLASS;
+    return 0;
 }

@@ -30,7 +30,10 @@ static void *out_of_memory(void)
 static void *unit_alloc(size_t class)
 {
     int saved = errno;
-    void *unit = vl_cache_alloc(&vli_caches[class], VL_WAIT);
+    void *unit;
+
+    (void)vli_area_make();
+    unit = vl_cache_alloc(&vli_caches[class], VL_WAIT);
 
     errno = saved;
     return unit;
@@ -75,8 +78,8 @@ void *vli_aligned(size_t align, size_t size)
     if (!vli_malloc_ready()) {
         return out_of_memory();
     }
-    class = size <= VLI_CLASS_MAX ? vli_class_aligned(size, align) : VLI_NO_CLASS;
-    p = class != VLI_NO_CLASS ? unit_alloc(class) : big_alloc(size, align);
+    class = size <= VLI_CLASS_MAX ? vli_class_aligned(size, align) : 0;
+    p = class != 0 ? unit_alloc(class) : big_alloc(size, align);
     return p != NULL ? p : out_of_memory();
 }
 
@@ -92,31 +95,36 @@ static struct vl_frame *run_of(const void *p)
     return vli_frame_type(frame) == VLI_FRAME_KMALLOC ? frame : NULL;
 }
 
-/* Cache number of an address in a slab, or VLI_NO_CLASS. */
+/* Cache number of an address in a slab, 0 when it is in none. */
 static size_t class_of_address(const void *p)
 {
-    struct vl_frame *frame;
+    return vli_range_has(p) ? vli_frame_index8(vli_virt_frame((uintptr_t)p)) : 0;
+}
 
-    if (!vli_range_has(p)) {
-        return VLI_NO_CLASS;
+static void range_free(void *p)
+{
+    size_t class = class_of_address(p);
+    struct vl_frame *run = run_of(p);
+
+    if (class != 0) {
+        (void)vli_area_make();
+        vl_cache_free(&vli_caches[class], p);
+    } else if (run != NULL) {
+        vli_run_free(run);
+    } else {
+        vli_die("vellum malloc: free(%p): nothing was allocated there", p);
     }
-    frame = vli_virt_frame((uintptr_t)p);
-    return vli_frame_type(frame) == VLI_FRAME_SLAB ? vli_frame_index8(frame) : VLI_NO_CLASS;
 }
 
 void vli_free_slow(void *p)
 {
-    struct vl_frame *run;
     int saved = errno;
 
     if (p == NULL) {
         return;
     }
-    run = run_of(p);
-    if (run != NULL) {
-        vli_run_free(run);
-    } else if (vli_range_has(p)) {
-        vli_die("vellum malloc: free(%p): nothing was allocated there", p);
+    if (vli_range_has(p)) {
+        range_free(p);
     } else if (!vli_large_free(p) && vli_options.secure) {
         vli_die("vellum malloc: free(%p): this address was never given out", p);
     }
@@ -126,20 +134,47 @@ void vli_free_slow(void *p)
 /* ------------------------------------------------------------------------------- malloc and free
  */
 
+/* Sizes above what the fine table has. */
+static VLI_NOINLINE void *malloc_coarse(size_t size)
+{
+    uintptr_t unit;
+
+    if (VLI_UNLIKELY(size > VLI_CLASS_MAX || vli_fast_limit == 0)) {
+        return vli_malloc_slow(size);
+    }
+    unit = vli_slot_pop(vli_class_coarse[(size + 127u) / 128u]);
+    if (VLI_UNLIKELY(unit == 0)) {
+        return vli_malloc_slow(size);
+    }
+    return (void *)unit;
+}
+
 VLI_EXPORT void *malloc(size_t size)
 {
-    return vli_malloc_slow(size);
+    uintptr_t unit;
+
+    if (VLI_UNLIKELY(size >= vli_fast_limit)) {
+        return malloc_coarse(size);
+    }
+    unit = vli_slot_pop(vli_class_fine[(size + 7u) / 8u]);
+    if (VLI_UNLIKELY(unit == 0)) {
+        return vli_malloc_slow(size);
+    }
+    return (void *)unit;
 }
 
 VLI_EXPORT void free(void *p)
 {
-    size_t class = class_of_address(p);
+    uintptr_t offset = (uintptr_t)p - (uintptr_t)vli_range_base;
 
-    if (class == VLI_NO_CLASS) {
+    if (VLI_UNLIKELY(offset >> VL_PAGE_SHIFT >= vli_fast_pages)) {
         vli_free_slow(p);
         return;
     }
-    vl_cache_free(&vli_caches[class], p);
+    if (VLI_UNLIKELY(
+            !vli_slot_push(vli_frame_index8(vli_virt_frame((uintptr_t)p)), (uintptr_t)p))) {
+        vli_free_slow(p);
+    }
 }
 
 VLI_EXPORT void *calloc(size_t count, size_t size)
@@ -166,7 +201,7 @@ VLI_EXPORT size_t malloc_usable_size(void *p)
     size_t class = class_of_address(p);
     struct vl_frame *run;
 
-    if (VLI_LIKELY(class != VLI_NO_CLASS)) {
+    if (VLI_LIKELY(class != 0)) {
         return vli_class_bytes[class];
     }
     run = run_of(p);

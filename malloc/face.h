@@ -57,9 +57,10 @@ VL_MUST_CHECK bool vli_malloc_ready(void);
 #define VLI_TABLE_FINE 1024u                 /* up to here by steps of 8, above of 128 */
 #define VLI_NO_CLASS   0xffu
 
-/* Cache number of a size: fine[(size + 7) / 8], coarse[(size + 127) / 128]. */
-extern uint8_t vli_class_fine[VLI_TABLE_FINE / 8u + 1u];
-extern uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u];
+/* Cache number of a size (0 is none's, so that an empty table leads to slow paths): fine[(size + 7)
+ * / 8], coarse[(size + 127) / 128]. */
+extern uint8_t vli_class_fine[VLI_TABLE_FINE / 8u + 1u] VLI_HIDDEN;
+extern uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u] VLI_HIDDEN;
 /* Bytes that an object of cache number n has; 0 when it is none of ours. */
 extern uint32_t vli_class_bytes[VLI_CACHES_MAX];
 
@@ -73,7 +74,7 @@ static VLI_ALWAYS_INLINE size_t vli_class_of(size_t size)
 }
 
 /** vli_class_aligned() - cache number for @size bytes aligned to @align (a power of 2), or
- * VLI_NO_CLASS. */
+ * 0 when there is none. */
 size_t vli_class_aligned(size_t size, size_t align);
 
 /** vli_class_init() - make the caches. */
@@ -95,6 +96,12 @@ void vli_limit_give(size_t bytes);
 
 /** vli_huge_advise() - what the option `huge` says about a mapping. */
 void vli_huge_advise(void *start, size_t bytes);
+
+/* Sizes below this take the fast path of malloc(): none before the heap has started, and none in
+ * secure mode. */
+extern size_t vli_fast_limit VLI_HIDDEN;
+/* Pages for which free() takes the fast path: those of the range, or none in secure mode. */
+extern uint64_t vli_fast_pages VLI_HIDDEN;
 
 /** vli_run_alloc() - whole frames, at least @bytes, aligned to @align; NULL. */
 void *vli_run_alloc(size_t bytes, size_t align);
@@ -127,7 +134,26 @@ size_t vli_large_total(void);
 /* Its lock, for fork. */
 extern _Atomic uint32_t vli_large_word;
 
-/* ---- entry.c, for cxx.c and heap.c ---- */
+/* ---- areas (thread.c) ---- */
+
+/** vli_area_start() - choose the mode. */
+VL_MUST_CHECK bool vli_area_start(void);
+/** vli_area_late() - libc is up. */
+void vli_area_late(void);
+/** vli_area_make() - see that this CPU or thread has an area; false when it must have none. Before
+ * any slow path of slab. */
+bool vli_area_make(void);
+bool vli_area_is_percpu(void);
+/** vli_area_count() - how many there are. */
+size_t vli_area_count(void);
+/** vli_area_fork_child() - the other threads are not there any more. */
+void vli_area_fork_child(void);
+extern _Atomic uint32_t vli_area_word;
+
+/** vli_cpus_possible() - CPUs that this machine can ever have (start.c). */
+size_t vli_cpus_possible(void);
+
+/* ---- entry.c, for cxx.c ---- */
 
 /** vli_malloc_slow() - what the fast path could not serve. Sets errno. */
 void *vli_malloc_slow(size_t size);
@@ -143,7 +169,9 @@ void vli_say(const char *format, ...) VL_PRINTF(1, 2);
 /** vli_die() - the same, then abort. */
 _Noreturn void vli_die(const char *format, ...) VL_PRINTF(1, 2);
 
-/* ---- after libc is up (start.c, fork.c) ---- */
+/* ---- fork (fork.c), and locks that it takes ---- */
+
+extern _Atomic uint32_t vli_start_word;
 
 /** vli_fork_init() - install the handlers. */
 void vli_fork_init(void);

@@ -15,7 +15,7 @@
 #include <vellum/types.h>
 
 /* First byte of the range. Set once, before the core starts. */
-extern unsigned char *vli_range_base;
+extern unsigned char *vli_range_base __attribute__((visibility("hidden")));
 #define VL_HOST_PHYS_LINEAR 1
 
 static inline void *vl_host_phys_to_virt(struct vl_pa pa)

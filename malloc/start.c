@@ -237,10 +237,35 @@ static void read_environment(void)
 
 /* --------------------------------------------------------------------------------------- start */
 
+/* The file says 0-N, or several ranges; the last number counts. */
+size_t vli_cpus_possible(void)
+{
+    char text[256];
+    int file = open("/sys/devices/system/cpu/possible", O_RDONLY | O_CLOEXEC);
+    ssize_t had = 0;
+    size_t last = 0;
+
+    if (file >= 0) {
+        had = read(file, text, sizeof(text));
+        (void)close(file);
+    }
+    for (ssize_t i = 0; i < had; i++) {
+        if (text[i] >= '0' && text[i] <= '9') {
+            last = last * 10 + (size_t)(text[i] - '0');
+        } else if (text[i] != '\n') {
+            last = 0;
+        }
+    }
+    return had > 0 && last < VLI_AREAS_MAX ? last + 1 : VLI_AREAS_MAX;
+}
+
 enum state { STATE_NONE, STATE_READY, STATE_BROKEN };
 
-static _Atomic uint32_t start_word;
+_Atomic uint32_t vli_start_word;
 static _Atomic uint32_t state;
+static _Atomic bool is_late_done;
+size_t vli_fast_limit;
+uint64_t vli_fast_pages;
 
 static bool start(void)
 {
@@ -256,23 +281,49 @@ static bool start(void)
         return false;
     }
     vl_frame_set_stock(false);
-    return vli_class_init();
+    if (!vli_area_start() || !vli_class_init()) {
+        return false;
+    }
+    if (!vli_options.secure) {
+        vli_fast_pages = vli_range_pages;
+        vli_fast_limit = VLI_TABLE_FINE + 1u;
+    }
+    return true;
+}
+
+/* What needs a libc that is up; may allocate. */
+static void late(void)
+{
+    vli_area_late();
+    vli_fork_init();
+}
+
+static bool start_once(void)
+{
+    uint32_t now;
+
+    vl_host_lock(&vli_start_word);
+    now = atomic_load_explicit(&state, memory_order_relaxed);
+    if (now == STATE_NONE) {
+        now = start() ? STATE_READY : STATE_BROKEN;
+        /* Release: pairs with the acquire in vli_malloc_ready(). */
+        atomic_store_explicit(&state, now, memory_order_release);
+    }
+    vl_host_unlock(&vli_start_word);
+    return now == STATE_READY;
 }
 
 bool vli_malloc_ready(void)
 {
-    /* Acquire: pairs with the release below. */
+    /* Acquire: pairs with the release in start_once(). */
     uint32_t now = atomic_load_explicit(&state, memory_order_acquire);
 
-    if (VLI_LIKELY(now == STATE_READY)) {
-        return true;
+    if (VLI_UNLIKELY(now != STATE_READY && !start_once())) {
+        return false;
     }
-    vl_host_lock(&start_word);
-    now = atomic_load_explicit(&state, memory_order_relaxed);
-    if (now == STATE_NONE) {
-        now = start() ? STATE_READY : STATE_BROKEN;
-        atomic_store_explicit(&state, now, memory_order_release);
+    if (VLI_UNLIKELY(!atomic_load_explicit(&is_late_done, memory_order_relaxed)) &&
+        environ != NULL && !atomic_exchange_explicit(&is_late_done, true, memory_order_relaxed)) {
+        late();
     }
-    vl_host_unlock(&start_word);
-    return now == STATE_READY;
+    return true;
 }

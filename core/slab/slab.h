@@ -113,7 +113,7 @@ static inline struct vl_cache *vli_slab_cache(const struct vl_frame *frame)
 
 /* Where the descriptor of virtual page 0 would be: address >> 12 is the index from there. 0 when
  * the host's mapping is not one offset for all ranges. */
-extern uintptr_t vli_virt_frames;
+extern uintptr_t vli_virt_frames VLI_HIDDEN;
 
 /** vli_virt_init() - learn how the host maps its ranges. vl_init() only. */
 void vli_virt_init(void);

@@ -12,7 +12,8 @@
  * Compare-and-exchange comes in two kinds. `local`: without the lock prefix, atomic against this
  * CPU's interrupts only, for words that no other CPU changes. `locked`: with it. ThreadSanitizer
  * cannot see into assembly: VLI_TSAN builds do without these (the callers use plain C with
- * interrupts off), and add through an atomic.
+ * interrupts off), and add through an atomic. So do hosts with VL_HOST_RSEQ, where all threads have
+ * one CPU's data in common.
  */
 #ifndef VLI_ARCH_PERCPU_H
 #define VLI_ARCH_PERCPU_H
@@ -150,7 +151,7 @@ static VLI_ALWAYS_INLINE struct vli_percpu *vli_percpu_peek(struct vli_percpu *p
     return pinned;
 }
 
-#if !defined(VLI_TSAN)
+#if !defined(VLI_TSAN) && !defined(VL_HOST_RSEQ)
 static VLI_ALWAYS_INLINE uint64_t vli_percpu_load(struct vli_percpu *pinned, size_t at,
                                                   size_t offset)
 {

@@ -24,6 +24,9 @@
 #define VLI_SHEAF_BYTES 512u
 #define VLI_SHEAF_WORDS (VLI_SHEAF_BYTES / 8u)
 
+/* No top: what a swap returns where the CPU must keep no sheaf now. */
+#define VLI_SHEAF_STOPPED ((uintptr_t)1)
+
 /* Which of the two. */
 enum vli_sheaf_which { VLI_SHEAF_TOP, VLI_SHEAF_SPARE, VLI_SHEAF_WHICH };
 

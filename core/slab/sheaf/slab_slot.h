@@ -9,6 +9,10 @@
 
 #include "core/base/percpu.h"
 
+/* Empty for who takes, full for who gives: a CPU starts with it. */
+extern const uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS];
+#define VLI_SHEAF_NONE ((uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS])
+
 #if defined(VL_HOST_RSEQ)
 #include "arch/rseq.h"
 #else
@@ -50,11 +54,6 @@ VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf
     return old;
 }
 #endif
-
-/* Empty for who takes, full for who gives: a CPU starts with it. */
-extern const uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS];
-#define VLI_SHEAF_NONE    ((uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS])
-#define VLI_SHEAF_STOPPED ((uintptr_t)1)
 
 struct vl_cache;
 

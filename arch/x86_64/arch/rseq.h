@@ -1,0 +1,213 @@
+/*
+ * arch/rseq.h (x86-64) - per-CPU sheaves in a Linux process, by restartable sequences (rseq(2)).
+ *
+ * The same contract as arch/restart.h gives the kernel, where Linux is what interrupts: a thread
+ * that is preempted, moved to another CPU or sent a signal between a sequence's start and its last
+ * instruction goes on at the sequence's abort handler, which begins anew. So a CPU's sheaf is taken
+ * from or put on by plain loads and one plain store, by whatever thread runs there.
+ *
+ * Each thread has a struct rseq at a fixed offset from its thread pointer, in which the kernel
+ * keeps the number of its CPU. Two of its fields are used (the ABI is fixed,
+ * include/uapi/linux/rseq.h):
+ *
+ *      0           4           8                  16
+ *      | (start)   | cpu_id    | rseq_cs          |          cpu_id -1, -2: not registered
+ *
+ * A sequence stores the address of its descriptor into rseq_cs, then reads cpu_id, finds the area
+ * of that number and does its work. Descriptors: version, flags, start, length, abort address,
+ * aligned to 32; the four bytes before an abort handler are the signature with which glibc
+ * registers. Nobody clears rseq_cs afterwards: the kernel does when it finds the thread elsewhere.
+ * For this the code must stay mapped (the library is linked with -z nodelete).
+ *
+ * Where nothing is registered, the offset leads to a struct of the same form in thread-local memory
+ * of ours, whose cpu_id is the number of the thread: the very same instructions then work on areas
+ * that belong to threads.
+ *
+ * An area that must not be used (it does not exist yet, or is being drained) is replaced in the
+ * table by the stopped one, in which every sheaf is VLI_SHEAF_NONE, so that pop finds nothing and
+ * push no room; swap alone looks for it.
+ *
+ * ThreadSanitizer does not see into assembly: VLI_TSAN builds have plain C on areas of threads.
+ */
+#ifndef VLI_ARCH_RSEQ_H
+#define VLI_ARCH_RSEQ_H
+
+#include "core/base/percpu.h"
+
+/* Areas that there can be: numbers -2 (none, for ever), -1 (none yet), 0 ... */
+#define VLI_AREAS_MAX 8192u
+
+/* Form of struct rseq, as far as it is used. */
+struct vli_rseq {
+    VLI_ALIGNED(32) uint32_t cpu_id_start;
+    int32_t cpu_id;
+    uint64_t rseq_cs;
+    uint32_t flags;
+};
+
+/* Every word is VLI_SHEAF_NONE. */
+extern struct vli_slab_percpu vli_area_stopped VLI_HIDDEN;
+
+#if !defined(VLI_TSAN)
+/* Area number n is entry 2 + n. */
+extern struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] VLI_HIDDEN;
+/* From the thread pointer to the struct rseq in use. Set before any of the functions below. */
+extern int64_t vli_rseq_offset VLI_HIDDEN;
+/* The one of ours. */
+extern _Thread_local struct vli_rseq vli_rseq_own VLI_HIDDEN;
+
+/** vli_rseq_at() - this thread's struct rseq at an offset from the thread pointer. */
+static inline struct vli_rseq *vli_rseq_at(int64_t offset)
+{
+    uintptr_t thread;
+
+    __asm__("movq %%fs:0, %0" : "=r"(thread));
+    return (struct vli_rseq *)(thread + (uintptr_t)offset);
+}
+
+/* 771: anew; 772: the sequence; 773: behind it; 774: descriptor; 775: abort handler. */
+#define VLI_RSEQ_BEGIN                                                                             \
+    "771:\n\t"                                                                                     \
+    "movq vli_rseq_offset(%%rip), %[temp]\n\t"                                                     \
+    "leaq 774f(%%rip), %[area]\n\t"                                                                \
+    "movq %[area], %%fs:8(%[temp])\n"                                                              \
+    "772:\n\t"                                                                                     \
+    "movslq %%fs:4(%[temp]), %[area]\n\t"                                                          \
+    "leaq vli_areas+16(%%rip), %[temp]\n\t"                                                        \
+    "movq (%[temp],%[area],8), %[area]\n\t"
+
+#define VLI_RSEQ_END                                                                               \
+    "\n773:\n\t"                                                                                   \
+    ".pushsection __rseq_cs, \"aw\", @progbits\n\t"                                                \
+    ".balign 32\n"                                                                                 \
+    "774:\n\t"                                                                                     \
+    ".long 0, 0\n\t"                                                                               \
+    ".quad 772b, 773b - 772b, 775f\n\t"                                                            \
+    ".popsection\n\t"                                                                              \
+    ".pushsection .text.vli_rseq_abort, \"ax\", @progbits\n\t"                                     \
+    ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
+    ".long 0x53053053\n"                                                                           \
+    "775:\n\t"                                                                                     \
+    "jmp 771b\n\t"                                                                                 \
+    ".popsection"
+
+#define VLI_RSEQ_WORD "%c[at](%[area],%[index],8)"
+
+/* Offset of the first word of the sheaves in use, or of the spares, in an area. */
+#define VLI_RSEQ_AT(which) ((which)*VLI_CACHES_MAX * sizeof(uintptr_t))
+
+/** vli_slot_pop() - as slab.h has it. The empty assembly: see arch/restart.h. */
+static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
+{
+    uintptr_t unit;
+    uintptr_t temp;
+    uintptr_t area;
+
+    __asm__ goto volatile(VLI_RSEQ_BEGIN "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                                         "movq -8(%[temp]), %[unit]\n\t"
+                                         "testq %[unit], %[unit]\n\t"
+                                         "jz %l[empty]\n\t"
+                                         "subq $8, %[temp]\n\t"
+                                         "movq %[temp], " VLI_RSEQ_WORD VLI_RSEQ_END
+                          : [unit] "=&r"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
+                          : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
+                          : "cc", "memory"
+                          : empty);
+    __asm__ volatile("");
+    VLI_ASSUME(unit != 0);
+    return unit;
+empty:
+    return 0;
+}
+
+/** vli_slot_push() - as slab.h has it. */
+VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_t unit)
+{
+    uintptr_t temp;
+    uintptr_t area;
+
+    __asm__ goto volatile(VLI_RSEQ_BEGIN "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                                         "testl %[mask], %k[temp]\n\t"
+                                         "jz %l[full]\n\t"
+                                         "movq %[unit], (%[temp])\n\t"
+                                         "addq $8, %[temp]\n\t"
+                                         "movq %[temp], " VLI_RSEQ_WORD VLI_RSEQ_END
+                          : [temp] "=&r"(temp), [area] "=&r"(area)
+                          : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index),
+                            [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
+                          : "cc", "memory"
+                          : full);
+    __asm__ volatile("");
+    return true;
+full:
+    return false;
+}
+
+/** vli_slot_swap() - as slab_slot.h has it. */
+VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf_which which,
+                                                    uintptr_t top)
+{
+    size_t place = index + which * VLI_CACHES_MAX;
+    uintptr_t old;
+    uintptr_t temp;
+    uintptr_t area;
+
+    __asm__ goto volatile(VLI_RSEQ_BEGIN "leaq vli_area_stopped(%%rip), %[temp]\n\t"
+                                         "cmpq %[temp], %[area]\n\t"
+                                         "je %l[stopped]\n\t"
+                                         "movq " VLI_RSEQ_WORD ", %[old]\n\t"
+                                         "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END
+                          : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
+                          : [at] "i"(0), [index] "r"(place), [top] "r"(top)
+                          : "cc", "memory"
+                          : stopped);
+    __asm__ volatile("");
+    return old;
+stopped:
+    return VLI_SHEAF_STOPPED;
+}
+
+#else
+/* This thread's area. */
+extern _Thread_local struct vli_slab_percpu *vli_area_own VLI_HIDDEN;
+
+static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
+{
+    _Atomic uintptr_t *word = &vli_area_own->sheaf[VLI_SHEAF_TOP][index];
+    uintptr_t top = atomic_load_explicit(word, memory_order_relaxed);
+    uintptr_t unit = ((uintptr_t *)top)[-1];
+
+    if (unit != 0) {
+        atomic_store_explicit(word, top - 8, memory_order_relaxed);
+    }
+    return unit;
+}
+
+VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_t unit)
+{
+    _Atomic uintptr_t *word = &vli_area_own->sheaf[VLI_SHEAF_TOP][index];
+    uintptr_t top = atomic_load_explicit(word, memory_order_relaxed);
+
+    if ((top & (VLI_SHEAF_BYTES - 1u)) == 0) {
+        return false;
+    }
+    *(uintptr_t *)top = unit;
+    atomic_store_explicit(word, top + 8, memory_order_relaxed);
+    return true;
+}
+
+VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf_which which,
+                                                    uintptr_t top)
+{
+    _Atomic uintptr_t *word = &vli_area_own->sheaf[which][index];
+    uintptr_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+    if (vli_area_own == &vli_area_stopped) {
+        return VLI_SHEAF_STOPPED;
+    }
+    atomic_store_explicit(word, top, memory_order_relaxed);
+    return old;
+}
+#endif
+
+#endif
