@@ -118,6 +118,15 @@ static VLI_ALWAYS_INLINE bool vli_range_has(const void *p)
     return ((uintptr_t)p - (uintptr_t)vli_range_base) >> VL_PAGE_SHIFT < vli_range_pages;
 }
 
+/** vli_run_total() - bytes in runs now. */
+size_t vli_run_total(void);
+
+/** vli_range_trim() - everything that is free goes back to Linux, but @pad bytes. Returns: bytes.
+ */
+size_t vli_range_trim(size_t pad);
+/** vli_range_given_back() - bytes of the range that are free and given back. */
+size_t vli_range_given_back(void);
+
 /* ---- mappings of their own (large.c) ---- */
 
 /** vli_large_alloc() - zeroed; NULL when Linux has none or the limit is reached. */
@@ -130,6 +139,8 @@ VL_MUST_CHECK bool vli_large_free(void *p);
 void *vli_large_resize(void *p, size_t bytes);
 /** vli_large_total() - bytes mapped now. */
 size_t vli_large_total(void);
+/** vli_large_count() - mappings now. */
+size_t vli_large_count(void);
 
 /* Its lock, for fork. */
 extern _Atomic uint32_t vli_large_word;
@@ -146,6 +157,13 @@ bool vli_area_make(void);
 bool vli_area_is_percpu(void);
 /** vli_area_count() - how many there are. */
 size_t vli_area_count(void);
+/** vli_area_end() - numbers are below this. */
+size_t vli_area_end(void);
+/** vli_area_at() - the area of a number, NULL when there is none. */
+const struct vli_slab_percpu *vli_area_at(size_t number);
+struct vl_malloc_cache;
+/** vli_area_describe() - what inlined sequences need. */
+void vli_area_describe(struct vl_malloc_cache *out);
 /** vli_area_fork_child() - the other threads are not there any more. */
 void vli_area_fork_child(void);
 extern _Atomic uint32_t vli_area_word;
@@ -172,6 +190,12 @@ _Noreturn void vli_die(const char *format, ...) VL_PRINTF(1, 2);
 /* ---- fork (fork.c), and locks that it takes ---- */
 
 extern _Atomic uint32_t vli_start_word;
+extern _Atomic uint32_t vli_api_word; /* cache.c */
+
+/** vli_heap_fork_prepare() - take the locks of all heaps. */
+void vli_heap_fork_prepare(void);
+/** vli_heap_fork_release() - and release them. */
+void vli_heap_fork_release(void);
 
 /** vli_fork_init() - install the handlers. */
 void vli_fork_init(void);

@@ -15,6 +15,8 @@
 static void prepare(void)
 {
     vl_host_lock(&vli_start_word);
+    vl_host_lock(&vli_api_word);
+    vli_heap_fork_prepare();
     vl_host_lock(&vli_area_word);
     for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
         vl_host_lock(&vli_caches[i].node[0].lock.word.both);
@@ -35,6 +37,8 @@ static void release(void)
         vl_host_unlock(&vli_caches[i].node[0].lock.word.both);
     }
     vl_host_unlock(&vli_area_word);
+    vli_heap_fork_release();
+    vl_host_unlock(&vli_api_word);
     vl_host_unlock(&vli_start_word);
 }
 

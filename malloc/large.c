@@ -146,6 +146,16 @@ size_t vli_large_total(void)
     return atomic_load_explicit(&total, memory_order_relaxed);
 }
 
+size_t vli_large_count(void)
+{
+    size_t count;
+
+    vl_host_lock(&vli_large_word);
+    count = used;
+    vl_host_unlock(&vli_large_word);
+    return count;
+}
+
 /* @bytes, a multiple of the page, at a multiple of @align. */
 static void *map(size_t bytes, size_t align)
 {

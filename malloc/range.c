@@ -72,6 +72,8 @@ size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 
 /* ----------------------------------------------------------------------------------------- runs */
 
+static _Atomic uint64_t run_frames;
+
 void *vli_run_alloc(size_t bytes, size_t align)
 {
     size_t frames = (bytes + VL_PAGE_MASK) >> VL_PAGE_SHIFT;
@@ -86,6 +88,7 @@ void *vli_run_alloc(size_t bytes, size_t align)
     head = vli_frame_of(pfn);
     vli_frame_set_type(head, VLI_FRAME_KMALLOC);
     head->index_low = (uint32_t)1 << order;
+    atomic_fetch_add_explicit(&run_frames, (uint64_t)1 << order, memory_order_relaxed);
     return vl_frame_to_virt(pfn);
 }
 
@@ -93,6 +96,7 @@ void vli_run_free(struct vl_frame *head)
 {
     unsigned order = vli_log2_ceil(head->index_low);
 
+    atomic_fetch_sub_explicit(&run_frames, head->index_low, memory_order_relaxed);
     head->index_low = 0;
     vli_frame_set_type(head, VLI_FRAME_STOCK);
     vl_frame_free(vli_frame_pfn(head), order);
@@ -107,4 +111,21 @@ void vli_run_shrink(struct vl_frame *head, size_t bytes)
 {
     (void)head;
     (void)bytes;
+}
+
+size_t vli_run_total(void)
+{
+    return (size_t)atomic_load_explicit(&run_frames, memory_order_relaxed) << VL_PAGE_SHIFT;
+}
+
+size_t vli_range_trim(size_t pad)
+{
+    (void)pad;
+    vli_slab_drain();
+    return 0;
+}
+
+size_t vli_range_given_back(void)
+{
+    return 0;
 }

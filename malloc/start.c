@@ -149,6 +149,17 @@ static bool read_word(const struct word *word, struct vli_options *to)
     return false;
 }
 
+/* One line; the word may be of any length. */
+static void not_understood(const char *word, size_t length)
+{
+    char text[64];
+    size_t shown = length < sizeof(text) ? length : sizeof(text) - 1;
+
+    memcpy(text, word, shown);
+    text[shown] = '\0';
+    vli_say("vellum malloc: VELLUM_MALLOC: '%s' is not understood; the defaults hold", text);
+}
+
 static void read_options(const char *text)
 {
     struct vli_options fresh = vli_options;
@@ -171,8 +182,7 @@ static void read_options(const char *text)
             word.value_length = length - word.name_length - 1;
         }
         if (length != 0 && !read_word(&word, &fresh)) {
-            vli_say("vellum malloc: VELLUM_MALLOC: '%.*s' is not understood; the defaults hold",
-                    (int)(length < 64 ? length : 64), at);
+            not_understood(at, length);
             return;
         }
         at += length + (at[length] == ',' ? 1 : 0);

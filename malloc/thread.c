@@ -28,6 +28,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vellum/malloc.h>
 
 #define NUMBER_NONE  (-1) /* no area yet */
 #define NUMBER_NEVER (-2) /* the thread is ending, or there are no numbers left */
@@ -78,6 +79,12 @@ static void entry_set(int32_t number, struct vli_slab_percpu *area)
     __atomic_store_n(&vli_areas[number + 2], area, __ATOMIC_RELEASE);
 }
 
+void vli_area_describe(struct vl_malloc_cache *out)
+{
+    out->areas = (void **)(void *)&vli_areas[2];
+    out->rseq = vli_rseq_offset;
+}
+
 static bool rseq_is_registered(void)
 {
     return &__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size != 0 &&
@@ -115,6 +122,11 @@ static void entry_set(int32_t number, struct vli_slab_percpu *area)
 {
     (void)number;
     (void)area;
+}
+
+void vli_area_describe(struct vl_malloc_cache *out)
+{
+    out->areas = NULL; /* such programs do not inline */
 }
 
 static bool rseq_is_registered(void)
@@ -213,6 +225,21 @@ size_t vli_area_count(void)
     }
     vl_host_unlock(&vli_area_word);
     return count;
+}
+
+size_t vli_area_end(void)
+{
+    for (size_t w = VLI_COUNT_OF(is_made); w-- > 0;) {
+        if (is_made[w] != 0) {
+            return w * 64u + vli_bit_highest(is_made[w]) + 1u;
+        }
+    }
+    return 0;
+}
+
+const struct vli_slab_percpu *vli_area_at(size_t number)
+{
+    return made(number) ? &areas[number] : NULL;
 }
 
 /* ----------------------------------------------------------------------------------- and drained
