@@ -10,10 +10,14 @@
 #include "core/base/log.h"
 #include "core/base/rwlock.h"
 
-/* A slab holds this many units, if its order stays within the largest. */
+/* A slab holds this many units if that makes it no larger than ORDER_WANTED; ORDER_MAX is for what
+ * would be wasted otherwise. */
 #define UNITS_WANTED 16u
-#define ORDER_MAX    3u
-#define ALIGN_MIN    8u
+#define ORDER_WANTED 3u
+#define ORDER_MAX    4u
+/* Waste of a slab that is not worth a larger one: 1/100 of it. */
+#define WASTE_PARTS 100u
+#define ALIGN_MIN   8u
 
 struct vl_cache vli_caches[VLI_CACHES_MAX];
 static struct vli_rwlock caches_lock;
@@ -50,6 +54,46 @@ static uint32_t order_for(uint32_t unit_bytes, uint32_t count)
     return vli_log2_ceil(frames);
 }
 
+/* Bytes of a slab of @order that no unit has. */
+static uint32_t waste_of(uint32_t unit_bytes, uint32_t order)
+{
+    return (uint32_t)((VL_PAGE_SIZE << order) % unit_bytes);
+}
+
+/*
+ * The order of a slab: enough for UNITS_WANTED units, within bounds; larger, or else smaller, where
+ * that brings the waste below 1/100 of the slab. No order does for some sizes: then the one
+ * with the least waste by its own size, of equals the smallest. A slab of 64 KiB is the price of an
+ * exact size above 1 KiB: 63 objects of 1,040 bytes fill one, and in 16 KiB the rest of the
+ * division would be 4% of it.
+ */
+static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
+{
+    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+    uint32_t wanted = order_for(unit_bytes, UNITS_WANTED);
+    uint32_t best = order_min;
+    uint32_t order;
+
+    wanted = wanted > ORDER_WANTED ? ORDER_WANTED : wanted;
+    wanted = wanted < order_min ? order_min : wanted;
+    for (order = wanted; order <= order_max; order++) {
+        if (waste_of(unit_bytes, order) <= (VL_PAGE_SIZE << order) / WASTE_PARTS) {
+            return order;
+        }
+    }
+    for (order = wanted; order-- > order_min;) {
+        if (waste_of(unit_bytes, order) <= (VL_PAGE_SIZE << order) / WASTE_PARTS) {
+            return order;
+        }
+    }
+    for (order = order_min + 1; order <= order_max; order++) {
+        if (waste_of(unit_bytes, order) < waste_of(unit_bytes, best) << (order - best)) {
+            best = order;
+        }
+    }
+    return best;
+}
+
 /* Lays out the units of a cache whose spec was checked. */
 static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
 {
@@ -68,17 +112,15 @@ static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
     unit = cache->shift + (uint32_t)vli_round_up(spec->size, ALIGN_MIN) + VLI_MARK_TAIL;
     cache->unit_bytes = (uint32_t)vli_round_up(unit, align);
     cache->order_min = order_for(cache->unit_bytes, 1);
-    cache->order = order_for(cache->unit_bytes, UNITS_WANTED);
-    if (cache->order > ORDER_MAX) {
-        cache->order = cache->order_min > ORDER_MAX ? cache->order_min : ORDER_MAX;
-    }
+    cache->order = order_by_waste(cache->unit_bytes, cache->order_min);
     vli_slab_layout(cache);
 }
 
 static bool spec_is_good(const struct vl_cache_spec *spec)
 {
     return spec->name != NULL && spec->size >= 1 && spec->size <= VL_KMALLOC_CACHED_MAX &&
-           (spec->align == 0 || vli_is_power_of_2(spec->align)) && spec->align <= VL_PAGE_SIZE;
+           (spec->align == 0 || vli_is_power_of_2(spec->align)) && spec->align <= VL_PAGE_SIZE &&
+           (spec->flags & ~VL_CACHE_NO_MERGE) == 0;
 }
 
 enum vl_status vl_cache_create(const struct vl_cache_spec *spec, struct vl_cache **out)
@@ -186,7 +228,7 @@ enum vl_status vli_slab_init(void)
     for (unsigned i = 1; i < VL_KMALLOC_CLASSES; i++) {
         size_t size =
             i < 3 ? (size_t)4 << i : ((i & 1u) != 0 ? (size_t)24 : (size_t)32) << ((i - 1) / 2 - 1);
-        size_t align = vli_is_power_of_2(size) ? size : ALIGN_MIN;
+        size_t align = size & ~(size - 1); /* the largest power of 2 in it: see resize.c */
 
         spec = (struct vl_cache_spec){.name = kmalloc_names[i],
                                       .size = size,

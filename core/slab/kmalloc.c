@@ -7,11 +7,10 @@
  * large allocation, or an address that nobody was given, ends in the slow path without a test. The
  * fast paths call nothing but in tail position, so that the compiler needs no stack frame for them.
  *
- * Above 16 KiB an allocation is a block of frames, type KMALLOC, its order in the head's flags.
+ * Above 16 KiB an allocation is whole frames (whole.c).
  */
 #include "core/slab/slab.h"
 #include "core/base/bits.h"
-#include "core/base/count.h"
 #include "core/base/event.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
@@ -77,39 +76,6 @@ void vl_cache_free(struct vl_cache *cache, void *object)
     }
 }
 
-/* --------------------------------------------------------------------------- whole frames */
-
-static VLI_NOINLINE void *large_alloc(size_t size, vl_how_t how)
-{
-    struct vl_frame *head;
-    unsigned order;
-    uint32_t flags;
-
-    if (size > VL_KMALLOC_MAX) {
-        return NULL;
-    }
-    order = vli_log2_ceil((size + VL_PAGE_MASK) >> VL_PAGE_SHIFT);
-    head = vli_frame_get(order, how);
-    if (head == NULL) {
-        return NULL;
-    }
-    flags = atomic_load_explicit(&head->flags, memory_order_relaxed) & VLI_FRAME_ZONE_MASK;
-    flags |= VLI_FRAME_KMALLOC | order << VLI_FRAME_ORDER_SHIFT;
-    atomic_store_explicit(&head->flags, flags, memory_order_relaxed);
-    vli_count_add(VLI_COUNT_KMALLOC, (uint64_t)1 << order);
-    return vli_frame_virt(vli_frame_pfn(head));
-}
-
-static void large_free(struct vl_frame *head)
-{
-    uint32_t flags = atomic_load_explicit(&head->flags, memory_order_relaxed);
-    uint32_t order = (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT;
-
-    vli_count_sub(VLI_COUNT_KMALLOC, (uint64_t)1 << order);
-    vli_frame_set_type(head, VLI_FRAME_STOCK);
-    vli_frame_put(head, order);
-}
-
 /* ------------------------------------------------------------------------- allocation by size */
 
 void *vl_kmalloc_class(size_t class, vl_how_t how)
@@ -169,9 +135,9 @@ static VLI_ALWAYS_INLINE void *alloc_class(size_t class, vl_how_t how, uintptr_t
 static VLI_NOINLINE void *alloc_big(size_t size, vl_how_t how, uintptr_t who)
 {
     if (size > VL_KMALLOC_CACHED_MAX) {
-        return large_alloc(size, how);
+        return vli_whole_alloc(size, VL_PAGE_SIZE, how, who);
     }
-    return alloc_class(class_of(size), how, who);
+    return vli_debug_size(alloc_class(class_of(size), how, who), size);
 }
 
 void *vl_kmalloc_any(size_t size, vl_how_t how)
@@ -181,11 +147,11 @@ void *vl_kmalloc_any(size_t size, vl_how_t how)
     if (VLI_UNLIKELY(size > TABLE_MAX)) {
         return alloc_big(size, how, who);
     }
-    return alloc_class(classes[(size + 7u) / 8u], how, who);
+    return vli_debug_size(alloc_class(classes[(size + 7u) / 8u], how, who), size);
 }
 
 /* Not of this CPU's current slab: another slab's, whole frames, or nothing of ours. */
-static VLI_NOINLINE void kfree_slow(struct vl_frame *frame, uintptr_t unit)
+static VLI_NOINLINE void kfree_slow(struct vl_frame *frame, uintptr_t unit, uintptr_t who)
 {
     switch (vli_frame_type(frame)) {
     case VLI_FRAME_SLAB:
@@ -193,7 +159,7 @@ static VLI_NOINLINE void kfree_slow(struct vl_frame *frame, uintptr_t unit)
         return;
     case VLI_FRAME_KMALLOC:
         if ((unit & VL_PAGE_MASK) == 0) {
-            large_free(frame);
+            vli_whole_free(frame, who);
             return;
         }
         break;
@@ -237,6 +203,6 @@ void vl_kfree(void *object)
     frame = vli_virt_frame((uintptr_t)object);
     unit = kfree_check(frame, object, VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS);
     if (VLI_UNLIKELY(!vli_slot_push(vli_frame_index8(frame), unit))) {
-        kfree_slow(frame, unit);
+        kfree_slow(frame, unit, VLI_MARK_HEAD == 0 ? 0 : VLI_RETURN_ADDRESS);
     }
 }

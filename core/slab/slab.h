@@ -149,61 +149,24 @@ static inline size_t vli_frame_index8(struct vl_frame *frame)
                                 memory_order_relaxed);
 }
 
-/* ---- debug builds (debug.c) ---- */
+#include "core/slab/debug.h"
 
-#ifdef VL_DEBUG
-/* At the start of each unit; the object follows after `shift` bytes, a red zone after that. */
-struct vli_slab_mark {
-    uintptr_t link;  /* of free units, where the strategy links them */
-    uintptr_t state; /* VLI_MARK_* */
-    uintptr_t who;   /* return address of the last who allocated or freed it */
-    uint32_t cpu;    /* where */
-    uint32_t red;    /* VLI_MARK_RED */
-};
-#define VLI_MARK_HEAD ((uint32_t)sizeof(struct vli_slab_mark))
-#define VLI_MARK_TAIL 8u
+/* ---- whole frames (whole.c) ---- */
 
-/** vli_debug_unit_init() - a unit of a new slab: marks, red zones, poison. */
-void vli_debug_unit_init(const struct vl_cache *cache, uintptr_t unit);
-/** vli_debug_alloc() - @unit leaves for the user: nothing wrote to it meanwhile. */
-void vli_debug_alloc(const struct vl_cache *cache, uintptr_t unit, uintptr_t who);
-/** vli_debug_free() - @object comes back: it is one of the cache's, in use and within its bounds;
- * poison it. Panics otherwise, with the last owner. */
-void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who);
-/** vli_debug_find() - type-check an address from outside; panics when no frame is there. */
-void vli_debug_find(const void *object, uintptr_t who);
-/** vli_debug_how() - panics when @how may wait and a lock is held. */
-void vli_debug_how(vl_how_t how);
-#else
-static inline void vli_debug_how(vl_how_t how)
-{
-    (void)how;
-}
-#define VLI_MARK_HEAD 0u
-#define VLI_MARK_TAIL 0u
-static inline void vli_debug_unit_init(const struct vl_cache *cache, uintptr_t unit)
-{
-    (void)cache;
-    (void)unit;
-}
-static inline void vli_debug_alloc(const struct vl_cache *cache, uintptr_t unit, uintptr_t who)
-{
-    (void)cache;
-    (void)unit;
-    (void)who;
-}
-static inline void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who)
-{
-    (void)cache;
-    (void)object;
-    (void)who;
-}
-static inline void vli_debug_find(const void *object, uintptr_t who)
-{
-    (void)object;
-    (void)who;
-}
-#endif
+/** vli_whole_alloc() - @size bytes in whole frames, aligned to @align, a power of 2 from a page up.
+ * @who: return address of who asks. Returns: NULL when there are none, or when the host's mapping
+ * does not keep the alignment of physical addresses. Context: as @how says. */
+void *vli_whole_alloc(size_t size, size_t align, vl_how_t how, uintptr_t who);
+
+/** vli_whole_free() - give it back, by the descriptor of its first frame. Context: any. */
+void vli_whole_free(struct vl_frame *head, uintptr_t who);
+
+/** vli_whole_room() - bytes of its frames. Context: any. */
+size_t vli_whole_room(const struct vl_frame *head);
+
+/** vli_whole_resize() - give @size bytes of it to the user, where it lies; what is too much goes
+ * back. Returns: false when it has less. Context: any. */
+VL_MUST_CHECK bool vli_whole_resize(struct vl_frame *head, size_t size);
 
 /* ---- for the floors above ---- */
 

@@ -15,7 +15,9 @@ struct vl_cache_spec {
     size_t size;                       /* of one object, 1 … 16384 */
     size_t align;                      /* power of 2; 0 for the natural one (8) */
     void (*constructor)(void *object); /* may be NULL; runs once, when the slab is made */
+    uint32_t flags;                    /* VL_CACHE_* */
 };
+#define VL_CACHE_NO_MERGE 1u /* slabs of its own, whatever other caches there are */
 
 /**
  * vl_cache_create() - a new cache.
@@ -35,6 +37,19 @@ VL_MUST_CHECK void *vl_cache_alloc(struct vl_cache *cache, vl_how_t how);
 
 /** vl_cache_free() - give one back, from any CPU. Context: any. */
 void vl_cache_free(struct vl_cache *cache, void *object);
+
+/**
+ * vl_cache_alloc_bulk() - @count objects, or none.
+ * @out: room for @count pointers; holds nothing of use unless VL_OK is returned.
+ * Context: as @how says. Cost: where the strategy keeps arrays, little more than their copying.
+ * Returns: VL_OK; VL_ENOMEM when not all could be had: then those that were are given back.
+ */
+VL_MUST_CHECK enum vl_status vl_cache_alloc_bulk(struct vl_cache *cache, vl_how_t how, size_t count,
+                                                 void **out);
+
+/** vl_cache_free_bulk() - give @count objects back, none of them NULL, from any CPU, however they
+ * were allocated. Context: any. */
+void vl_cache_free_bulk(struct vl_cache *cache, size_t count, void *const *objects);
 
 /** vl_cache_shrink() - take what CPUs keep and give empty slabs back. Returns: frames freed.
  * Context: thread; may sleep; no core lock held. */
@@ -78,6 +93,13 @@ VL_MUST_CHECK void *vl_kmalloc_any(size_t size, vl_how_t how);
                        : 22u)
 #define VL_KMALLOC_CLASSES 23u
 
+/* Debug builds want to know each size, to see what is written beyond it. */
+#if defined(VL_DEBUG)
+#define VL_KMALLOC_BY_CLASS 0
+#else
+#define VL_KMALLOC_BY_CLASS 1
+#endif
+
 #if defined(__GNUC__)
 #define VL_IS_CONSTANT(x) __builtin_constant_p(x)
 #else
@@ -98,13 +120,66 @@ VL_MUST_CHECK void *vl_kmalloc_any(size_t size, vl_how_t how);
  */
 VL_MUST_CHECK static inline void *vl_kmalloc(size_t size, vl_how_t how)
 {
-    if (VL_IS_CONSTANT(size) && size <= VL_KMALLOC_CACHED_MAX && (how & VL_ZEROED) == 0) {
+    if (VL_KMALLOC_BY_CLASS && VL_IS_CONSTANT(size) && size <= VL_KMALLOC_CACHED_MAX &&
+        (how & VL_ZEROED) == 0) {
         return vl_kmalloc_class(VL_KMALLOC_CLASS(size), how);
     }
     return vl_kmalloc_any(size, how);
 }
 
-/** vl_kfree() - what vl_kmalloc() gave, or NULL; from any CPU. Context: any. */
+/** vl_kfree() - what vl_kmalloc() or one of its kin gave, or NULL; from any CPU. Context: any. */
 void vl_kfree(void *object);
+
+/**
+ * vl_kmalloc_aligned() - @size bytes at a multiple of @align.
+ * @align: a power of 2 up to VL_KMALLOC_MAX.
+ * Up to a page the size is rounded up to a multiple of @align and comes from a size class; beyond,
+ * it is whole frames, of which those behind @size go back at once. Freed by vl_kfree().
+ * Context: as @how says.
+ * Returns: NULL when there are none; when @align is no such number; when it is more than a page and
+ * more than the host's mapping keeps of the alignment of physical addresses.
+ */
+VL_MUST_CHECK void *vl_kmalloc_aligned(size_t size, size_t align, vl_how_t how);
+
+/**
+ * vl_ksize() - how many bytes of what vl_kmalloc() gave may be used: the request or somewhat more.
+ * In debug builds it is the request itself, so that a byte beyond it is seen. 0 for NULL.
+ * Context: any.
+ */
+VL_MUST_CHECK size_t vl_ksize(const void *object);
+
+/**
+ * vl_krealloc() - the same bytes in an object of @size; @object itself when it fits well enough.
+ * @object: what vl_kmalloc() or one of its kin gave; NULL is vl_kmalloc(@size).
+ * @size:   0 is a size like others: a pointer that may be freed and not read.
+ * @how:    with VL_ZEROED what is beyond the old size is zero, if all calls for this object had it.
+ * An alignment beyond vl_kmalloc()'s is lost when the object moves.
+ * Context: as @how says.
+ * Returns: where the object is now (@object is gone if that is elsewhere); NULL when there is no
+ * memory, and @object is as it was. A request for no more than vl_ksize() does not fail.
+ */
+VL_MUST_CHECK void *vl_krealloc(void *object, size_t size, vl_how_t how);
+
+/** vl_kmalloc_array() - @count times @size bytes; NULL when the product overflows. Context: as
+ * @how says. */
+VL_MUST_CHECK static inline void *vl_kmalloc_array(size_t count, size_t size, vl_how_t how)
+{
+    return size != 0 && count > VL_KMALLOC_MAX / size ? NULL : vl_kmalloc(count * size, how);
+}
+
+/** vl_kcalloc() - the same, zeroed. Context: as @how says. */
+VL_MUST_CHECK static inline void *vl_kcalloc(size_t count, size_t size, vl_how_t how)
+{
+    return vl_kmalloc_array(count, size, how | VL_ZEROED);
+}
+
+/** vl_krealloc_array() - vl_krealloc() to @count times @size bytes; NULL when that overflows.
+ * Context: as @how says. */
+VL_MUST_CHECK static inline void *vl_krealloc_array(void *object, size_t count, size_t size,
+                                                    vl_how_t how)
+{
+    return size != 0 && count > VL_KMALLOC_MAX / size ? NULL
+                                                      : vl_krealloc(object, count * size, how);
+}
 
 #endif

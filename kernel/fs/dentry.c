@@ -21,7 +21,8 @@ static _Atomic uint32_t move_count;
 
 void dentry_init(void)
 {
-    static const struct vl_cache_spec spec = {"dentry", sizeof(struct dentry), 64, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "dentry", .size = sizeof(struct dentry), .align = 64};
 
     if (vl_cache_create(&spec, &dentry_cache) != VL_OK) {
         vli_panic("no memory for the cache of names");

@@ -33,7 +33,8 @@ static struct vl_cache *files_cache;
 
 void fdtable_init(void)
 {
-    static const struct vl_cache_spec spec = {"files", sizeof(struct files), 64, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "files", .size = sizeof(struct files), .align = 64};
 
     if (vl_cache_create(&spec, &files_cache) != VL_OK) {
         vli_panic("no memory for the cache of descriptor tables");

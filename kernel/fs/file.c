@@ -16,7 +16,8 @@ static struct vl_cache *file_cache;
 
 void file_init(void)
 {
-    static const struct vl_cache_spec spec = {"file", sizeof(struct file), 64, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "file", .size = sizeof(struct file), .align = 64};
 
     if (vl_cache_create(&spec, &file_cache) != VL_OK) {
         vli_panic("no memory for the cache of open files");

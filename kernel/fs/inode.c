@@ -15,7 +15,8 @@ static struct vl_cache *inode_cache;
 
 void inode_init(void)
 {
-    static const struct vl_cache_spec spec = {"inode", sizeof(struct inode), 64, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "inode", .size = sizeof(struct inode), .align = 64};
 
     if (vl_cache_create(&spec, &inode_cache) != VL_OK) {
         vli_panic("no memory for the cache of inodes");

@@ -43,7 +43,8 @@ static struct vl_cache *pipe_cache;
 
 void pipe_init(void)
 {
-    static const struct vl_cache_spec spec = {"pipe", sizeof(struct pipe), 64, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "pipe", .size = sizeof(struct pipe), .align = 64};
 
     if (vl_cache_create(&spec, &pipe_cache) != VL_OK) {
         vli_panic("no memory for the cache of pipes");

@@ -38,8 +38,10 @@ static struct rlimits rlimits_default = {
 
 void proc_init(void)
 {
-    static const struct vl_cache_spec process_spec = {"process", sizeof(struct process), 64, NULL};
-    static const struct vl_cache_spec task_spec = {"task", sizeof(struct task), 64, NULL};
+    static const struct vl_cache_spec process_spec = {
+        .name = "process", .size = sizeof(struct process), .align = 64};
+    static const struct vl_cache_spec task_spec = {
+        .name = "task", .size = sizeof(struct task), .align = 64};
 
     if (vl_cache_create(&process_spec, &process_cache) != VL_OK ||
         vl_cache_create(&task_spec, &task_cache) != VL_OK) {

@@ -23,7 +23,8 @@ struct signal_actions signal_default_actions = {.references = 1};
 
 void signal_init(void)
 {
-    static const struct vl_cache_spec spec = {"signal", sizeof(struct signal_node), 8, NULL};
+    static const struct vl_cache_spec spec = {
+        .name = "signal", .size = sizeof(struct signal_node), .align = 8};
 
     if (vl_cache_create(&spec, &node_cache) != VL_OK) {
         panic("no memory for signals");

@@ -250,7 +250,8 @@ static void construct(void *object)
 
 static void a_cache_of(size_t size, size_t align, void (*constructor)(void *))
 {
-    struct vl_cache_spec spec = {"test", size, align, constructor};
+    struct vl_cache_spec spec = {
+        .name = "test", .size = size, .align = align, .constructor = constructor};
     struct vl_cache *cache;
     struct held held[100];
 
@@ -291,7 +292,7 @@ static void caches_of_all_kinds(void **state)
 
 static void constructor_runs_once_a_slab(void **state)
 {
-    struct vl_cache_spec spec = {"made", 200, 0, construct};
+    struct vl_cache_spec spec = {.name = "made", .size = 200, .constructor = construct};
     struct vl_cache *cache;
     struct vli_slab_info info;
     void *first;
@@ -319,19 +320,22 @@ static void wrong_specs_are_refused(void **state)
 
     (void)state;
     machine_on(1, 16 * MIB);
-    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 0, 0, NULL}, &cache), VL_EINVAL);
-    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 16385, 0, NULL}, &cache),
+    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 0, 0, NULL, 0}, &cache),
                      VL_EINVAL);
-    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 8, 24, NULL}, &cache), VL_EINVAL);
-    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 8, 8192, NULL}, &cache),
+    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 16385, 0, NULL, 0}, &cache),
                      VL_EINVAL);
-    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){NULL, 8, 0, NULL}, &cache), VL_EINVAL);
+    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 8, 24, NULL, 0}, &cache),
+                     VL_EINVAL);
+    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){"a", 8, 8192, NULL, 0}, &cache),
+                     VL_EINVAL);
+    assert_int_equal(vl_cache_create(&(struct vl_cache_spec){NULL, 8, 0, NULL, 0}, &cache),
+                     VL_EINVAL);
     machine_off();
 }
 
 static void busy_caches_stay(void **state)
 {
-    struct vl_cache_spec spec = {"busy", 72, 0, NULL};
+    struct vl_cache_spec spec = {.name = "busy", .size = 72};
     struct vl_cache *cache;
     void *objects[200];
 
@@ -356,7 +360,7 @@ static void busy_caches_stay(void **state)
 
 static void as_many_as_there_is_room_for(void **state)
 {
-    struct vl_cache_spec spec = {"one of many", 40, 0, NULL};
+    struct vl_cache_spec spec = {.name = "one of many", .size = 40};
     struct vl_cache *caches[VLI_CACHES_MAX];
     unsigned count = 0;
 
@@ -378,7 +382,7 @@ static void as_many_as_there_is_room_for(void **state)
 
 static void shrinking_gives_back(void **state)
 {
-    struct vl_cache_spec spec = {"shrunk", 1000, 0, NULL};
+    struct vl_cache_spec spec = {.name = "shrunk", .size = 1000};
     struct vl_cache *cache;
     void *objects[300];
     struct vli_slab_info info;
@@ -502,7 +506,7 @@ static void produce_consume(void *arg, unsigned cpu)
 
 static void frees_are_remote(void **state)
 {
-    struct vl_cache_spec spec = {"remote", 56, 0, NULL};
+    struct vl_cache_spec spec = {.name = "remote", .size = 56};
     struct vl_cache *cache;
 
     (void)state;
@@ -554,7 +558,7 @@ static void interrupts_allocate_and_free(void **state)
 /* A course of allocations of all kinds; true when none failed. */
 static bool course(void)
 {
-    struct vl_cache_spec spec = {"course", 500, 0, NULL};
+    struct vl_cache_spec spec = {.name = "course", .size = 500};
     struct vl_cache *cache;
     struct held held[64];
     void *objects[40];

@@ -242,7 +242,8 @@ static void construct(void *object)
 static void caches_at_every_instruction(void **state)
 {
     struct sim_config config = {.ram_bytes = 64u << 20, .cpus = 1, .seed = 1, .quiet = true};
-    struct vl_cache_spec spec = {"stepped", 96, 32, construct};
+    struct vl_cache_spec spec = {
+        .name = "stepped", .size = 96, .align = 32, .constructor = construct};
 
     (void)state;
     sim_start(&config);

@@ -173,7 +173,7 @@ static void buddyinfo(void **state)
 
 static void slabinfo(void **state)
 {
-    struct vl_cache_spec spec = {"widgets", 120, 0, NULL};
+    struct vl_cache_spec spec = {.name = "widgets", .size = 120};
     struct vl_cache *cache;
     struct vli_slab_info info;
     char line[256];

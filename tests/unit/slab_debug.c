@@ -134,7 +134,7 @@ static void write_after_free(void *arg)
 
 static void free_to_another_cache(void *arg)
 {
-    struct vl_cache_spec spec = {"one", 64, 0, NULL};
+    struct vl_cache_spec spec = {.name = "one", .size = 64};
     struct vl_cache *one;
     struct vl_cache *other;
 
