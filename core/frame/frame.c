@@ -397,6 +397,13 @@ void vli_frame_put(struct vl_frame *frame, unsigned order)
     }
 }
 
+void vli_frame_split(struct vl_frame *frame, unsigned order)
+{
+    VL_ASSERT(order > 0);
+    /* The upper half's descriptors are as of frames that nobody uses: see frame_state.h. */
+    vli_history_split(vli_frame_pfn(frame), order);
+}
+
 /* ----------------------------------------------------------------------------------------- bulk */
 
 /* Up to @count frames from the top of the stock. */

@@ -108,6 +108,10 @@ VL_MUST_CHECK struct vl_frame *vli_frame_get(unsigned order, vl_how_t how);
  * nothing before: type, owner and marks are the allocator's to clear. Context: any. */
 void vli_frame_put(struct vl_frame *frame, unsigned order);
 
+/** vli_frame_split() - a block of @order > 0 that the caller just got, or has set no field of but
+ * its head's, counts as two of @order - 1 from now on, each given back by itself. Context: any. */
+void vli_frame_split(struct vl_frame *frame, unsigned order);
+
 /** vli_frame_put_bulk() - the same for @count single frames, by descriptor. Context: any. */
 void vli_frame_put_bulk(struct vl_frame *const *frames, size_t count);
 

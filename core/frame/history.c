@@ -125,6 +125,18 @@ void vli_history_free(struct vl_pfn pfn, unsigned order, uintptr_t place)
     add_event(pfn, order, place, true);
 }
 
+void vli_history_split(struct vl_pfn pfn, unsigned order)
+{
+    struct history *lower = history_of(pfn);
+    struct history *upper = history_of((struct vl_pfn){pfn.n + (1u << (order - 1))});
+
+    if (lower->state != FRAME_IS_OUT || lower->order != order) {
+        fail(pfn, "split with a bad order", order, 0);
+    }
+    lower->order = (uint8_t)(order - 1);
+    *upper = *lower;
+}
+
 void vli_history_check_free(struct vl_pfn pfn)
 {
     if (history_of(pfn)->state != FRAME_IS_FREE) {

@@ -23,6 +23,8 @@ void vli_history_init(void *memory, uint32_t first, size_t frames);
 void vli_history_alloc(struct vl_pfn pfn, unsigned order, uintptr_t place);
 /** vli_history_free() - a block is given back at @place; panics when that is wrong. */
 void vli_history_free(struct vl_pfn pfn, unsigned order, uintptr_t place);
+/** vli_history_split() - a block that was taken counts as two halves from now on. */
+void vli_history_split(struct vl_pfn pfn, unsigned order);
 /** vli_history_check_free() - panics when the frame is handed out. */
 void vli_history_check_free(struct vl_pfn pfn);
 #else
@@ -48,6 +50,11 @@ static inline void vli_history_free(struct vl_pfn pfn, unsigned order, uintptr_t
     (void)pfn;
     (void)order;
     (void)place;
+}
+static inline void vli_history_split(struct vl_pfn pfn, unsigned order)
+{
+    (void)pfn;
+    (void)order;
 }
 static inline void vli_history_check_free(struct vl_pfn pfn)
 {
