@@ -21,10 +21,15 @@
 #include "machine/sim/machine.h"
 #include "machine/sim/mmu_state.h"
 
+/* Largest block of frames. */
+#define RAM_ALIGN (VL_PAGE_SIZE << VL_ORDER_MAX)
+
 _Static_assert(sizeof(sim_percpu[0]) == VL_PERCPU_BYTES, "host_inline.h names the number");
 
 _Thread_local struct sim_self sim_self;
 unsigned char *sim_ram_base;
+static void *ram_mapping; /* it, and what was left out for its alignment */
+static size_t ram_mapping_bytes;
 _Alignas(4096) unsigned char sim_percpu[VL_CPUS_MAX][VL_PERCPU_BYTES];
 struct sim_machine sim_machine;
 
@@ -199,10 +204,28 @@ static void configure(const struct sim_config *config)
     }
 }
 
+/* RAM stands at a multiple of the largest alignment, and so keeps that of physical addresses, or as
+ * far beside one as the test wants it. */
+static void map_ram(void)
+{
+    size_t bytes = sim_machine.ram_end + RAM_ALIGN + sim_machine.config.ram_offset;
+    unsigned char *ram = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (ram == MAP_FAILED) {
+        perror("sim: RAM");
+        abort();
+    }
+    ram_mapping = ram;
+    ram_mapping_bytes = bytes;
+    ram += (RAM_ALIGN - (uintptr_t)ram % RAM_ALIGN) % RAM_ALIGN + sim_machine.config.ram_offset;
+    madvise(ram, sim_machine.ram_end, MADV_HUGEPAGE);
+    sim_ram_base = ram;
+}
+
 enum vl_status sim_try_start(const struct sim_config *config)
 {
     enum vl_status status;
-    void *ram;
 
     if (sim_machine.is_on) {
         /* A test that failed left it so; the next one shall have its say. */
@@ -210,14 +233,7 @@ enum vl_status sim_try_start(const struct sim_config *config)
         sim_stop();
     }
     configure(config);
-    ram = mmap(NULL, sim_machine.ram_end, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ram == MAP_FAILED) {
-        perror("sim: RAM");
-        abort();
-    }
-    madvise(ram, sim_machine.ram_end, MADV_HUGEPAGE);
-    sim_ram_base = ram;
+    map_ram();
     memset(sim_percpu, 0, sizeof(sim_percpu));
     memset(bootstrap, 0, sizeof(bootstrap));
     memset(&sim_self, 0, sizeof(sim_self));
@@ -257,7 +273,7 @@ void sim_stop(void)
 {
     sim_irq_stop();
     sim_mmu_stop();
-    munmap(sim_ram_base, sim_machine.ram_end);
+    munmap(ram_mapping, ram_mapping_bytes);
     sim_ram_base = NULL;
     atomic_store(&sim_machine.running[0], 0);
     sim_machine.is_on = false;

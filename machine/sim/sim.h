@@ -22,7 +22,9 @@ struct sim_config {
     size_t range_count;
     unsigned cpus; /* 0 means 1 */
     uint64_t seed; /* of everything random in the machine */
-    bool quiet;    /* drop log lines of VL_LOG_INFO and below */
+    /* Bytes, whole pages, by which RAM's addresses in the process miss a multiple of 4 MiB. */
+    uint64_t ram_offset;
+    bool quiet; /* drop log lines of VL_LOG_INFO and below */
 };
 
 /** sim_start() - a machine with a running core; this thread becomes CPU 0. Aborts on failure. */
