@@ -57,7 +57,7 @@ static uint32_t order_for(uint32_t unit_bytes, uint32_t count)
 /* Bytes of a slab of @order that no unit has. */
 static uint32_t waste_of(uint32_t unit_bytes, uint32_t order)
 {
-    return (uint32_t)((VL_PAGE_SIZE << order) % unit_bytes);
+    return (uint32_t)(VL_PAGE_SIZE << order) - vli_slab_units_in(unit_bytes, order) * unit_bytes;
 }
 
 /*

@@ -90,6 +90,9 @@ uint64_t vli_slab_units_free(struct vl_cache *cache);
 /** vli_slab_units() - units of the slab whose head frame is @head. */
 uint32_t vli_slab_units(struct vl_frame *head);
 
+/** vli_slab_units_in() - units of @unit_bytes that a slab of @order holds. */
+uint32_t vli_slab_units_in(uint32_t unit_bytes, uint32_t order);
+
 /** vli_slab_units_each() - units of a slab of the cache's order. */
 uint32_t vli_slab_units_each(const struct vl_cache *cache);
 

@@ -438,9 +438,14 @@ uint32_t vli_slab_units(struct vl_frame *head)
     return vli_slab_word_units(atomic_load_explicit(vli_slab_word(head), memory_order_relaxed));
 }
 
+uint32_t vli_slab_units_in(uint32_t unit_bytes, uint32_t order)
+{
+    return (uint32_t)((VL_PAGE_SIZE << order) / unit_bytes);
+}
+
 uint32_t vli_slab_units_each(const struct vl_cache *cache)
 {
-    return (uint32_t)((VL_PAGE_SIZE << cache->order) / cache->unit_bytes);
+    return vli_slab_units_in(cache->unit_bytes, cache->order);
 }
 
 uint64_t vli_slab_units_free(struct vl_cache *cache)

@@ -441,6 +441,11 @@ uint32_t vli_slab_units(struct vl_frame *head)
     return slab_of(vli_slab_cache(head), head).shape->units;
 }
 
+uint32_t vli_slab_units_in(uint32_t unit_bytes, uint32_t order)
+{
+    return shape_of(unit_bytes, order).units;
+}
+
 uint32_t vli_slab_units_each(const struct vl_cache *cache)
 {
     return cache->node[0].shape[0].units;
