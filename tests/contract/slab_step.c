@@ -1,42 +1,38 @@
 /*
- * Goal: an interrupt between any two instructions of the fast paths does no harm, whatever it does
- * with the same cache.
- * Method: the CPU's trap flag is set around a pair of calls; after every instruction of the core
- * that runs with interrupts on, the trap handler is the interrupt: it takes objects, gives some
- * back in an order that leaves the old address on top of another list, or keeps them. Each object
- * carries its own number, which must stand when it goes.
+ * Goal: an interrupt between any two instructions of the paths that take and give objects, fast
+ * ones and slow ones, does no harm, whatever it does with the same cache; nor does memory that runs
+ * out meanwhile. Method: each call is run one instruction at a time (sim_step()), with an interrupt
+ * after each of them, or after one at random. The interrupt takes objects, gives some back in an
+ * order that leaves the old address on top of another list, or keeps them; now and then it takes
+ * and gives so many that what the CPU keeps is exchanged as a whole. Objects are so large and so
+ * small that all ways between the CPU and the slabs are gone. Each object carries its own number,
+ * which must stand when it goes. Once more with allocations that fail at random; and then as many
+ * frames are free as in the beginning.
  *
- * The core's code is in a section of its own (see machine/sim/irq.c). ThreadSanitizer's runtime
- * cannot be stepped through (it would meet its own locks), and its builds turn interrupts off in
- * the fast paths: there the interrupt comes between the calls.
+ * ThreadSanitizer does not let instructions be counted, and its builds turn interrupts off in the
+ * fast paths: there the interrupt comes between the calls.
  */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <ucontext.h>
 #include "core/slab/slab.h"
 #include "machine/sim/sim.h"
 
 #define HELD 8u
-
-#pragma GCC visibility push(hidden)
-extern const char __start_vl_core_text[] __attribute__((weak));
-extern const char __stop_vl_core_text[] __attribute__((weak));
-#pragma GCC visibility pop
+#define KEPT 96u
+#define MANY 150u
 
 static size_t size;
 static struct vl_cache *cache; /* NULL: kmalloc */
 static uint64_t seed;
 static uint64_t irq_random;
 static uint64_t *irq_held[HELD]; /* what interrupts took and keep */
-static volatile uint64_t steps;
-static volatile uint64_t injected;
-static volatile sig_atomic_t is_injecting;
+static uint64_t irq_runs;
+static uint64_t *moved; /* by the call that is stepped through */
 
 static void *take(void)
 {
@@ -52,147 +48,162 @@ static void give(void *object)
     }
 }
 
-static uint64_t *take_marked(uint64_t mark)
+static void mark(uint64_t *object, uintptr_t value)
+{
+    object[0] = value;
+    object[size / 8 - 1] = value;
+}
+
+static void check_mark(const uint64_t *object, uintptr_t value)
+{
+    if (object[0] != value || object[size / 8 - 1] != value) {
+        vl_host_panic("slab_step: somebody else has the object, too");
+    }
+}
+
+/* NULL only where allocations are made to fail. */
+static uint64_t *take_marked(uintptr_t value)
 {
     uint64_t *object = take();
 
-    if (object == NULL) {
-        abort();
+    if (object != NULL) {
+        mark(object, value);
     }
-    object[0] = mark;
-    object[size / 8 - 1] = mark;
     return object;
 }
 
-static void give_marked(uint64_t *object, uint64_t mark)
+static void give_marked(uint64_t *object, uintptr_t value)
 {
-    if (object[0] != mark || object[size / 8 - 1] != mark) {
-        abort();
+    if (object != NULL) {
+        check_mark(object, value);
+        give(object);
     }
-    give(object);
+}
+
+/* All that the CPU keeps goes and comes. */
+static void take_many(uint64_t random)
+{
+    static uint64_t *many[MANY];
+    unsigned count = 1 + (unsigned)(random % MANY);
+
+    for (unsigned i = 0; i < count; i++) {
+        many[i] = take_marked(random + i);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        unsigned from = random / 256 % 2 == 0 ? i : count - 1 - i;
+
+        give_marked(many[from], random + from);
+    }
 }
 
 /* The interrupt. Two are taken and the first given back: the list begins as before, and is another.
- * Now and then so much is taken or given that the current slab changes. */
-static void interrupt(void)
+ */
+static void interrupt(unsigned cpu)
 {
     uint64_t r = sim_random(&irq_random);
     uint64_t **held = &irq_held[r % HELD];
     uint64_t *first = take_marked(r);
     uint64_t *second = take_marked(r + 1);
 
+    (void)cpu;
+    irq_runs++;
     give_marked(first, r);
-    if (*held != NULL) {
-        give_marked(*held, (uintptr_t)held);
-        *held = NULL;
-    }
-    if (r % 3 == 0) {
-        second[0] = (uintptr_t)held;
-        second[size / 8 - 1] = (uintptr_t)held;
+    give_marked(*held, (uintptr_t)held);
+    *held = NULL;
+    if (r / 8 % 3 == 0 && second != NULL) {
+        mark(second, (uintptr_t)held);
         *held = second;
     } else {
         give_marked(second, r + 1);
     }
-}
-
-static bool in_core(const ucontext_t *context)
-{
-    uintptr_t at = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-
-    return at >= (uintptr_t)__start_vl_core_text && at < (uintptr_t)__stop_vl_core_text;
-}
-
-/* Runs the interrupt as the machine would. */
-static void inject(void)
-{
-    sim_self.irq_off = 1;
-    sim_self.in_irq = 1;
-    atomic_signal_fence(memory_order_seq_cst);
-    interrupt();
-    atomic_signal_fence(memory_order_seq_cst);
-    sim_self.in_irq = 0;
-    sim_self.irq_off = 0;
-    injected++;
-}
-
-static void on_step(int number, siginfo_t *info, void *context)
-{
-    (void)number;
-    (void)info;
-    steps++;
-    if (is_injecting != 0 || sim_self.irq_off != 0 || !in_core(context)) {
-        return;
+    if (r / 32 % 32 == 0) {
+        take_many(r / 1024);
     }
-    is_injecting = 1;
-    inject();
-    is_injecting = 0;
+    /* Where units are not linked, what is under way is nobody's, and all else must be right. */
+    if (VLI_SLAB_LINK_BYTES == 0 && r / 64 % 64 == 0) {
+        vli_slab_validate();
+    }
+}
+
+static void path_take(void *arg)
+{
+    (void)arg;
+    moved = take();
+}
+
+static void path_give(void *arg)
+{
+    (void)arg;
+    give(moved);
 }
 
 #if defined(VLI_TSAN)
-static void stepping_on(void)
+static void step(void (*fn)(void *arg), uint64_t random)
 {
-    inject();
-}
-
-static void stepping_off(void)
-{
-    inject();
+    (void)random;
+    interrupt(0);
+    fn(NULL);
+    interrupt(0);
 }
 #else
-static void stepping_on(void)
+/* An interrupt after each instruction, or one where a fast path or a slow one has got to. Debug
+ * builds look at each byte of an object: there large ones are not interrupted all the way. */
+static void step(void (*fn)(void *arg), uint64_t random)
 {
-    __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" : : : "cc", "memory");
-}
+    uint64_t at = random % 16 < 4 && (VLI_MARK_HEAD == 0 || size <= 64) ? SIM_STEP_ALL
+                  : random % 16 < 14                                    ? 1 + random / 16 % 50
+                                                                        : 1 + random / 16 % 600;
 
-static void stepping_off(void)
-{
-    __asm__ volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "cc", "memory");
+    (void)sim_step(fn, NULL, at);
 }
 #endif
 
 static void release_held(void)
 {
     for (unsigned i = 0; i < HELD; i++) {
-        if (irq_held[i] != NULL) {
-            give_marked(irq_held[i], (uintptr_t)&irq_held[i]);
-            irq_held[i] = NULL;
-        }
+        give_marked(irq_held[i], (uintptr_t)&irq_held[i]);
+        irq_held[i] = NULL;
     }
 }
 
+/* For a while more is taken than given, then the other way round. */
 static void step_through(unsigned rounds)
 {
-    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    struct sigaction before;
-    uint64_t *kept[64] = {0};
+    uint64_t *kept[KEPT] = {0};
+    uint64_t random = seed ^ size;
+    unsigned failed = 0;
 
     irq_random = seed;
-    injected = 0;
-    sigaction(SIGTRAP, &action, &before);
+    irq_runs = 0;
+    sim_irq_set(interrupt);
     for (unsigned i = 0; i < rounds; i++) {
-        uint64_t **place = &kept[i * 7 % 64];
+        uint64_t r = sim_random(&random);
+        uint64_t **place = &kept[i / 64 % 2 == 0 ? r % KEPT : i * 7 % KEPT];
 
         if (*place != NULL) {
-            assert_true((*place)[0] == (uintptr_t)place);
-            stepping_on();
-            give(*place);
-            stepping_off();
+            moved = *place;
+            check_mark(moved, (uintptr_t)place);
+            *place = NULL;
+            step(path_give, r / KEPT);
+            if (i / 64 % 2 != 0) {
+                continue;
+            }
         }
-        stepping_on();
-        *place = take();
-        stepping_off();
-        assert_non_null(*place);
-        (*place)[0] = (uintptr_t)place;
-        (*place)[size / 8 - 1] = (uintptr_t)place;
+        step(path_take, sim_random(&random));
+        if (moved != NULL) {
+            mark(moved, (uintptr_t)place);
+            *place = moved;
+        } else {
+            failed++;
+        }
         if (i % 16 == 0) {
             vli_slab_validate();
         }
     }
-    sigaction(SIGTRAP, &before, NULL);
-    for (unsigned i = 0; i < 64; i++) {
-        if (kept[i] != NULL) {
-            give_marked(kept[i], (uintptr_t)&kept[i]);
-        }
+    sim_irq_set(NULL);
+    assert_true(failed == 0 || sim_fail_count() != 0);
+    for (unsigned i = 0; i < KEPT; i++) {
+        give_marked(kept[i], (uintptr_t)&kept[i]);
     }
     release_held();
     vli_slab_validate();
@@ -210,26 +221,53 @@ static uint64_t free_frames(void)
 static unsigned rounds_here(void)
 {
     /* A step costs tens of microseconds in a virtual machine. */
-    uint64_t rounds = sim_ops(1000000) / 5000;
+    uint64_t rounds = sim_ops(1000000) / 2000;
 
-    return rounds < 40 ? 40 : rounds > 200 ? 200 : (unsigned)rounds;
+    return rounds < 100 ? 100 : rounds > 500 ? 500 : (unsigned)rounds;
 }
 
-static void kmalloc_at_every_instruction(void **state)
+static void start(void)
 {
-    size_t sizes[] = {8, 64, 256};
-    struct sim_config config = {.ram_bytes = 64u << 20, .cpus = 1, .seed = 1, .quiet = true};
-    uint64_t before;
+    struct sim_config config = {.ram_bytes = 64u << 20, .cpus = 1, .quiet = true};
 
-    (void)state;
+    config.seed = seed;
     sim_start(&config);
-    before = free_frames();
+}
+
+static void kmalloc_stands(void)
+{
+    static const size_t sizes[] = {8, 64, 256, 2048, 12288};
+
     cache = NULL;
     for (unsigned i = 0; i < VLI_COUNT_OF(sizes); i++) {
         size = sizes[i];
         step_through(rounds_here());
-        assert_true(injected > rounds_here());
+        assert_true(irq_runs > rounds_here());
     }
+}
+
+static void kmalloc_at_every_instruction(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    start();
+    before = free_frames();
+    kmalloc_stands();
+    assert_int_equal(free_frames(), before);
+    sim_stop();
+}
+
+static void kmalloc_without_memory(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    start();
+    before = free_frames();
+    sim_fail_often(8192);
+    kmalloc_stands();
+    sim_fail_often(0);
     assert_int_equal(free_frames(), before);
     sim_stop();
 }
@@ -241,26 +279,51 @@ static void construct(void *object)
 
 static void caches_at_every_instruction(void **state)
 {
-    struct sim_config config = {.ram_bytes = 64u << 20, .cpus = 1, .seed = 1, .quiet = true};
     struct vl_cache_spec spec = {
         .name = "stepped", .size = 96, .align = 32, .constructor = construct};
 
     (void)state;
-    sim_start(&config);
+    start();
     size = spec.size;
     assert_int_equal(vl_cache_create(&spec, &cache), VL_OK);
     step_through(rounds_here());
-    assert_true(injected > rounds_here());
+    assert_true(irq_runs > rounds_here());
     assert_int_equal(vl_cache_destroy(cache), VL_OK);
     sim_stop();
 }
 
+#if defined(VLI_IS_RESTARTABLE) && VLI_IS_RESTARTABLE
+static void without_restart(void *arg)
+{
+    vl_restart_bounds.bytes = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        size = *(size_t *)arg;
+        cache = NULL;
+        step_through(500);
+        seed++;
+    }
+}
+
+/* The method itself: an interrupted range that goes on where it was is noticed. */
+static void missing_restart_is_noticed(void **state)
+{
+    size_t of = 64;
+
+    (void)state;
+    start();
+    assert_true(sim_dies(without_restart, &of, ""));
+    sim_stop();
+}
+#define TEST_OF_RESTART cmocka_unit_test(missing_restart_is_noticed),
+#else
+#define TEST_OF_RESTART
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kmalloc_at_every_instruction),
-        cmocka_unit_test(caches_at_every_instruction),
-    };
+        cmocka_unit_test(kmalloc_at_every_instruction), cmocka_unit_test(kmalloc_without_memory),
+        cmocka_unit_test(caches_at_every_instruction), TEST_OF_RESTART};
 
     seed = sim_seed(20051213);
     return cmocka_run_group_tests(tests, NULL, NULL);
