@@ -65,7 +65,8 @@ bool vli_range_reserve(void)
 size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 {
     if (max > 0) {
-        out[0] = (struct vl_range){.start = {0}, .end = {range_bytes}, .zone = 0, .reserved = 0};
+        out[0] =
+            (struct vl_range){.start = {0}, .end = {range_bytes}, .zone = 0, .kind = VL_RANGE_FREE};
     }
     return 1;
 }

@@ -13,20 +13,32 @@
 /* How many blocks ahead list neighbours are fetched. */
 #define AHEAD 8u
 
+/* A part of a block that is split comes into its list; it was reported if the whole was. */
+static inline void list_part(struct vli_zone *zone, uint32_t pfn, unsigned order, bool reported)
+{
+    if (VLI_UNLIKELY(reported)) {
+        vli_list_append(zone, pfn, order);
+    } else {
+        vli_list_insert(zone, pfn, order);
+    }
+    vli_mark_enter(zone, pfn, order);
+}
+
 /* The upper parts of a block of order @have go to the lists until @order is left. */
-static inline void split(struct vli_zone *zone, uint32_t pfn, unsigned have, unsigned order)
+static inline void split(struct vli_zone *zone, uint32_t pfn, unsigned have, unsigned order,
+                         bool reported)
 {
     zone->work.splits += have - order;
     while (have > order) {
         have--;
-        vli_list_insert(zone, pfn + (1u << have), have);
-        vli_mark_enter(zone, pfn + (1u << have), have);
+        list_part(zone, pfn + (1u << have), have, reported);
     }
 }
 
 uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
 {
     uint32_t candidates = zone->nonempty >> order;
+    bool reported;
     uint32_t pfn;
     unsigned have;
 
@@ -36,8 +48,35 @@ uint32_t vli_buddy_take_split(struct vli_zone *zone, unsigned order)
     have = order + vli_bit_lowest(candidates);
     zone->work.takes++;
     vli_zone_add_free(zone, 0 - (1ull << order));
+    reported = vli_block_is_reported(zone, have);
     pfn = vli_block_pop(zone, have);
-    split(zone, pfn, have, order);
+    split(zone, pfn, have, order, reported);
+    return pfn;
+}
+
+uint32_t vli_buddy_take_run(struct vli_zone *zone, uint32_t frames)
+{
+    unsigned order = vli_log2_ceil(frames);
+    uint32_t candidates = zone->nonempty >> order;
+    bool reported;
+    uint32_t pfn;
+    uint32_t at;
+    unsigned have;
+
+    if (candidates == 0) {
+        return VLI_FRAME_LINK_NONE;
+    }
+    have = order + vli_bit_lowest(candidates);
+    zone->work.takes++;
+    vli_zone_add_free(zone, 0 - (uint64_t)frames);
+    reported = vli_block_is_reported(zone, have);
+    pfn = vli_block_pop(zone, have);
+    split(zone, pfn, have, order, reported);
+    /* What is behind the run: its buddies are in the run or behind it, so none of it can join. */
+    for (at = frames; at < 1u << order; at += 1u << vli_bit_lowest(at)) {
+        zone->work.splits++;
+        list_part(zone, pfn + at, vli_bit_lowest(at), reported);
+    }
     return pfn;
 }
 
@@ -54,7 +93,6 @@ void vli_buddy_join(struct vli_zone *zone, uint32_t pfn, unsigned order)
         order++;
     } while (order < VL_ORDER_MAX && vli_mark_try_join(zone, pfn, order));
     zone->work.merges += order - first;
-    zone->work.lookups += order - first - (order == VL_ORDER_MAX ? 1u : 0u);
     if (order < VL_ORDER_MAX) {
         vli_buddy_list_one(zone, pfn, order);
     } else {
@@ -69,11 +107,12 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
     while (had < count && zone->nonempty >> order != 0) {
         unsigned have = order + vli_bit_lowest(zone->nonempty >> order);
         unsigned most = order + vli_bit_highest(count - had);
+        bool reported = vli_block_is_reported(zone, have);
         uint32_t pfn = vli_block_pop(zone, have);
         size_t parts;
 
         if (have > most) {
-            split(zone, pfn, have, most);
+            split(zone, pfn, have, most, reported);
             have = most;
         }
         parts = (size_t)1 << (have - order);
@@ -160,7 +199,6 @@ static size_t give_order(struct vli_zone *zone, uint32_t *pfns, size_t count, un
             vli_buddy_list_one(zone, alone[i], order);
         }
     }
-    zone->work.lookups += count;
     zone->work.merges += out;
     return out;
 }
@@ -175,6 +213,69 @@ void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigne
     for (size_t i = 0; i < count; i++) {
         vli_top_push(zone, pfns[i]);
     }
+}
+
+void vli_buddy_give_reported(struct vli_zone *zone, uint32_t pfn, unsigned order)
+{
+    bool reported = true;
+
+    vli_zone_add_free(zone, 1ull << order);
+    zone->work.gives++;
+    for (; order < VL_ORDER_MAX; order++) {
+        uint32_t buddy = pfn ^ 1u << order;
+
+        if (!vli_mark_try_join(zone, pfn, order)) {
+            if (reported) {
+                vli_list_append(zone, pfn, order);
+            } else {
+                vli_list_insert(zone, pfn, order);
+            }
+            vli_mark_settle(zone, pfn, order);
+            return;
+        }
+        reported = reported && vli_frame_at(buddy)->index_low == VLI_BLOCK_REPORTED;
+        vli_list_remove(zone, buddy, order);
+        vli_mark_joined(zone, buddy, order);
+        zone->work.merges++;
+        pfn &= buddy;
+    }
+    vli_top_push(zone, pfn);
+    if (reported) {
+        uint32_t last = zone->blocks[VL_ORDER_MAX] - 1;
+
+        zone->top[last] = zone->top[zone->top_reported];
+        zone->top[zone->top_reported++] = pfn;
+    }
+}
+
+bool vli_buddy_remove_top(struct vli_zone *zone, uint32_t start, uint32_t end)
+{
+    uint32_t blocks = zone->blocks[VL_ORDER_MAX];
+    uint32_t reported = zone->top_reported;
+    uint32_t found = 0;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < blocks; i++) {
+        found += zone->top[i] >= start && zone->top[i] < end ? 1u : 0u;
+    }
+    if (found != (end - start) >> VL_ORDER_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < blocks; i++) {
+        uint32_t pfn = zone->top[i];
+        bool stays = pfn < start || pfn >= end;
+
+        zone->top[kept] = pfn;
+        kept += stays ? 1u : 0u;
+        zone->top_reported -= !stays && i < reported ? 1u : 0u;
+    }
+    zone->blocks[VL_ORDER_MAX] = kept;
+    if (kept == 0) {
+        zone->nonempty &= ~(1u << VL_ORDER_MAX);
+    }
+    zone->work.takes += found;
+    vli_zone_add_free(zone, 0 - (uint64_t)(end - start));
+    return true;
 }
 
 /* ------------------------------------------------------------------------------ begin and check */
@@ -204,12 +305,13 @@ size_t vli_buddy_bytes(const struct vli_zone *zone)
     return words * sizeof(uint64_t);
 }
 
-void vli_buddy_init(struct vli_zone *zone, void *memory)
+void vli_buddy_init(struct vli_zone *zone, void *memory, bool is_zero)
 {
     uint64_t *word = memory;
 
     zone->nonempty = 0;
     zone->blocks[VL_ORDER_MAX] = 0;
+    zone->top_reported = 0;
     zone->top = memory;
     word += words_of_top(zone);
     for (unsigned order = 0; order < VL_ORDER_MAX; order++) {
@@ -217,9 +319,10 @@ void vli_buddy_init(struct vli_zone *zone, void *memory)
         zone->blocks[order] = 0;
         if (VLI_MARK_BITMAP) {
             zone->bits[order] = word;
-            for (size_t i = 0; i < words_of(zone, order); i++) {
-                *word++ = 0;
+            if (!is_zero) {
+                memset(word, 0, words_of(zone, order) * sizeof(*word));
             }
+            word += words_of(zone, order);
         }
     }
 }
@@ -247,10 +350,14 @@ static uint32_t validate_list(const struct vli_zone *zone, unsigned order)
 {
     uint32_t blocks = 0;
     uint32_t prev = VLI_FRAME_LINK_NONE;
+    uint32_t mark = VLI_BLOCK_FRESH;
 
     for (uint32_t pfn = zone->list[order]; pfn != VLI_FRAME_LINK_NONE;
          pfn = vli_frame_at(pfn)->next) {
         VL_ASSERT(vli_frame_at(pfn)->prev == prev);
+        VL_ASSERT(vli_frame_at(pfn)->index_low >= mark);
+        VL_ASSERT(vli_frame_at(pfn)->index_low <= VLI_BLOCK_REPORTED);
+        mark = vli_frame_at(pfn)->index_low;
         VL_ASSERT(vli_mark_is_head(zone, pfn, order));
         VL_ASSERT(!vli_mark_is_free_pair(zone, pfn, order));
         validate_frames(zone, pfn, order);
@@ -258,6 +365,7 @@ static uint32_t validate_list(const struct vli_zone *zone, unsigned order)
         blocks++;
         VL_ASSERT((uint64_t)blocks << order <= zone->managed);
     }
+    VL_ASSERT(blocks == 0 || zone->tail[order] == prev);
     return blocks;
 }
 
@@ -268,6 +376,7 @@ static void validate_top(const struct vli_zone *zone)
     uint32_t blocks = zone->blocks[VL_ORDER_MAX];
 
     VL_ASSERT((uint64_t)blocks << VL_ORDER_MAX <= zone->managed);
+    VL_ASSERT(zone->top_reported <= blocks);
     for (uint32_t i = 0; i < blocks; i++) {
         validate_frames(zone, zone->top[i], VL_ORDER_MAX);
         VL_ASSERT(atomic_load_explicit(&vli_frame_at(zone->top[i])->flags, memory_order_relaxed) ==

@@ -35,8 +35,9 @@
 
 /** vli_buddy_bytes() - memory that is kept for a zone, beside the descriptors. */
 size_t vli_buddy_bytes(const struct vli_zone *zone);
-/** vli_buddy_init() - empty lists; @memory of vli_buddy_bytes(), aligned to 8. */
-void vli_buddy_init(struct vli_zone *zone, void *memory);
+/** vli_buddy_init() - empty lists; @memory of vli_buddy_bytes(), aligned to 8. @is_zero: it reads
+ * as zero and shall not be touched before it is needed. */
+void vli_buddy_init(struct vli_zone *zone, void *memory, bool is_zero);
 
 /**
  * vli_buddy_take_many() - @count blocks of @order, out of whole larger ones as far as they fit:
@@ -51,6 +52,20 @@ size_t vli_buddy_take_many(struct vli_zone *zone, unsigned order, size_t count, 
  * they go. Their heads' flags are idle. @pfns is used up as scratch.
  */
 void vli_buddy_give(struct vli_zone *zone, uint32_t *pfns, size_t count, unsigned order)
+    VL_REQUIRES(&zone->lock);
+
+/** vli_buddy_take_run() - @frames in a row, 1 << VL_ORDER_MAX at most, out of the smallest block
+ * that holds them, whose start they are; or LINK_NONE. */
+uint32_t vli_buddy_take_run(struct vli_zone *zone, uint32_t frames) VL_REQUIRES(&zone->lock);
+
+/** vli_buddy_give_reported() - a block that was told to be free becomes free. What it joins makes
+ * the whole one that was told only if that was told, too. */
+void vli_buddy_give_reported(struct vli_zone *zone, uint32_t pfn, unsigned order)
+    VL_REQUIRES(&zone->lock);
+
+/** vli_buddy_remove_top() - takes the blocks of the highest order in [start, end) if all of it is
+ * such free ones; or returns false. */
+bool vli_buddy_remove_top(struct vli_zone *zone, uint32_t start, uint32_t end)
     VL_REQUIRES(&zone->lock);
 
 /** vli_buddy_validate() - lists, links, marks and counts of a zone; panics. Quiescent. */

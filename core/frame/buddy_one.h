@@ -5,6 +5,10 @@
  * Lists are doubly linked by frame numbers through the heads' descriptors, last in first out;
  * blocks of the highest order stand in an array instead (buddy.h). A taker splits the smallest
  * block that is large enough, found by one bit scan over the orders that have any.
+ *
+ * A free block that was reported (report.c) says so in its head's index, which means nothing else
+ * while it is free. All that were stand behind all that were not: at the list's end, or in the
+ * first part of the array. So who takes prefers what is backed by memory still.
  */
 #ifndef VLI_FRAME_BUDDY_ONE_H
 #define VLI_FRAME_BUDDY_ONE_H
@@ -24,6 +28,11 @@ static inline void vli_zone_add_free(struct vli_zone *zone, uint64_t change)
     atomic_store_explicit(&zone->free, free + change, memory_order_relaxed);
 }
 
+/* index_low of a free block's head. */
+#define VLI_BLOCK_FRESH    0u
+#define VLI_BLOCK_REPORTED 1u
+
+/** vli_list_insert() - a block that was not reported comes first in its list. */
 static inline void vli_list_insert(struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
     struct vl_frame *frame = vli_frame_at(pfn);
@@ -31,12 +40,32 @@ static inline void vli_list_insert(struct vli_zone *zone, uint32_t pfn, unsigned
 
     frame->next = first;
     frame->prev = VLI_FRAME_LINK_NONE;
+    frame->index_low = VLI_BLOCK_FRESH;
     if (first != VLI_FRAME_LINK_NONE) {
         vli_frame_at(first)->prev = pfn;
+    } else {
+        zone->tail[order] = pfn;
+        zone->nonempty |= 1u << order;
     }
     zone->list[order] = pfn;
-    zone->nonempty |= 1u << order;
     zone->blocks[order]++;
+}
+
+/** vli_list_append() - one that was reported comes last. */
+static inline void vli_list_append(struct vli_zone *zone, uint32_t pfn, unsigned order)
+{
+    uint32_t last = zone->tail[order];
+
+    if (zone->list[order] == VLI_FRAME_LINK_NONE) {
+        vli_list_insert(zone, pfn, order);
+    } else {
+        vli_frame_at(last)->next = pfn;
+        vli_frame_at(pfn)->prev = last;
+        vli_frame_at(pfn)->next = VLI_FRAME_LINK_NONE;
+        zone->tail[order] = pfn;
+        zone->blocks[order]++;
+    }
+    vli_frame_at(pfn)->index_low = VLI_BLOCK_REPORTED;
 }
 
 static inline void vli_list_remove(struct vli_zone *zone, uint32_t pfn, unsigned order)
@@ -47,6 +76,8 @@ static inline void vli_list_remove(struct vli_zone *zone, uint32_t pfn, unsigned
 
     if (next != VLI_FRAME_LINK_NONE) {
         vli_frame_at(next)->prev = prev;
+    } else {
+        zone->tail[order] = prev;
     }
     if (prev != VLI_FRAME_LINK_NONE) {
         vli_frame_at(prev)->next = next;
@@ -79,6 +110,7 @@ static inline uint32_t vli_list_pop(struct vli_zone *zone, unsigned order)
 /** vli_top_push() - a block of the highest order becomes free. */
 static inline void vli_top_push(struct vli_zone *zone, uint32_t pfn)
 {
+    zone->work.tops++;
     zone->top[zone->blocks[VL_ORDER_MAX]++] = pfn;
     zone->nonempty |= 1u << VL_ORDER_MAX;
 }
@@ -91,7 +123,19 @@ static inline uint32_t vli_top_pop(struct vli_zone *zone)
     if (left == 0) {
         zone->nonempty &= ~(1u << VL_ORDER_MAX);
     }
+    if (VLI_UNLIKELY(left < zone->top_reported)) {
+        zone->top_reported = left;
+    }
     return zone->top[left];
+}
+
+/** vli_block_is_reported() - is the one that vli_block_pop() would take? There is one. */
+static inline bool vli_block_is_reported(const struct vli_zone *zone, unsigned order)
+{
+    if (order == VL_ORDER_MAX) {
+        return zone->blocks[VL_ORDER_MAX] <= zone->top_reported;
+    }
+    return vli_frame_at(zone->list[order])->index_low == VLI_BLOCK_REPORTED;
 }
 
 /** vli_block_pop() - a free block of any order that has one. */
@@ -137,7 +181,6 @@ static inline void vli_buddy_give_one(struct vli_zone *zone, uint32_t pfn, unsig
     zone->work.gives++;
     vli_zone_add_free(zone, 1ull << order);
     if (order < VL_ORDER_MAX) {
-        zone->work.lookups++;
         if (vli_mark_try_join(zone, pfn, order)) {
             vli_buddy_join(zone, pfn, order);
         } else {

@@ -119,7 +119,8 @@ static VLI_NOINLINE enum vl_status alloc_split(struct vli_zone *zone, vl_how_t h
 {
     uint32_t pfn = NONE;
 
-    if (atomic_load_explicit(&zone->free, memory_order_relaxed) > zone->watermark_low) {
+    if (atomic_load_explicit(&zone->free, memory_order_relaxed) >
+        vli_watermark(&zone->watermark_low)) {
         pfn = vli_buddy_take_split(zone, 0);
     }
     vli_zone_unlock(zone);
@@ -147,7 +148,7 @@ static VLI_NOINLINE enum vl_status alloc_single(vl_how_t how, struct vl_pfn *out
     pfn = zone->list[0];
     if (VLI_UNLIKELY(pfn == NONE) ||
         VLI_UNLIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) <=
-                     zone->watermark_low)) {
+                     vli_watermark(&zone->watermark_low))) {
         return alloc_split(zone, how, out, irq, place);
     }
     zone->work.takes++;
@@ -287,7 +288,6 @@ static VLI_NOINLINE void put_single(uint32_t pfn, unsigned long irq)
     }
     vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
     zone->work.gives++;
-    zone->work.lookups++;
     vli_zone_add_free(zone, 1);
     if (VLI_UNLIKELY(vli_mark_try_join(zone, pfn, 0))) {
         put_join(zone, pfn, irq);
@@ -536,6 +536,70 @@ void vli_frame_put_bulk(struct vl_frame *const *frames, size_t count)
         frames += n;
         count -= n;
     }
+}
+
+/* ----------------------------------------------------------------------------------------- runs */
+
+/* Each frame of a run counts as one taken by itself, for it may be given back by itself. */
+static void note_run(uint32_t start, uint32_t frames, uintptr_t place)
+{
+    for (uint32_t i = 0; i < frames; i++) {
+        note_get(start + i, 0, place);
+    }
+}
+
+/* From the zones that a request names, or with reclaim: a block, whose end goes back. */
+static uint32_t take_run_slow(uint32_t frames, vl_how_t how)
+{
+    unsigned order = vli_log2_ceil(frames);
+    uint32_t pfn = vli_frame_get_slow(order, how);
+
+    if (pfn != NONE && frames < 1u << order) {
+        vli_zones_give_run(pfn + frames, pfn + (1u << order));
+    }
+    return pfn;
+}
+
+enum vl_status vl_frame_alloc_run(size_t frames, vl_how_t how, struct vl_pfn *out)
+{
+    uint32_t pfn = NONE;
+
+    assert_may_wait(how);
+    if (frames == 0 || frames > VL_RUN_MAX) {
+        return VL_EINVAL;
+    }
+    if (VLI_ALLOC_FAILS()) {
+        return VL_ENOMEM;
+    }
+    if ((how & HOW_ZONE) == 0) {
+        unsigned long irq = vl_host_irq_save();
+
+        pfn = vli_zone_take_run((uint32_t)frames);
+        vl_host_irq_restore(irq);
+    }
+    if (VLI_UNLIKELY(pfn == NONE)) {
+        pfn = take_run_slow((uint32_t)frames, how);
+        if (pfn == NONE) {
+            return VL_ENOMEM;
+        }
+    }
+    vli_count_add(VLI_COUNT_ALLOC, frames);
+    note_run(pfn, (uint32_t)frames, VLI_RETURN_ADDRESS);
+    if ((how & VL_ZEROED) != 0) {
+        vli_arch_zero_pages(vli_frame_virt((struct vl_pfn){pfn}), frames);
+    }
+    out->n = pfn;
+    return VL_OK;
+}
+
+void vl_frame_free_run(struct vl_pfn start, size_t frames)
+{
+    VL_ASSERT(frames > 0 && frames <= VL_RUN_MAX);
+    for (uint32_t i = 0; i < frames; i++) {
+        note_put((struct vl_pfn){start.n + i}, 0, VLI_RETURN_ADDRESS);
+    }
+    vli_count_add(VLI_COUNT_FREE, frames);
+    vli_zones_give_run(start.n, start.n + (uint32_t)frames);
 }
 
 /* ----------------------------------------------------------------------------------- references */

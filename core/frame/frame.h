@@ -153,13 +153,14 @@ void vli_frame_validate(void);
 
 /* What the buddy allocator did in a zone since it was made. */
 struct vli_frame_work {
-    uint64_t splits;  /* blocks halved */
-    uint64_t merges;  /* pairs joined */
-    uint64_t lookups; /* buddies asked about (flags: a descriptor read each) */
-    uint64_t takes;   /* blocks taken from a list, to be handed out or split */
-    uint64_t gives;   /* blocks given back, before any joining */
-    uint64_t locks;   /* takings of the zone's lock: one locked instruction each */
+    uint64_t splits; /* blocks halved */
+    uint64_t merges; /* pairs joined */
+    uint64_t takes;  /* blocks taken from a list, to be handed out or split */
+    uint64_t gives;  /* blocks given back, before any joining */
+    uint64_t tops;   /* of these, those that became one of the highest order, or were */
+    uint64_t locks;  /* takings of the zone's lock: one locked instruction each */
     /* The rest follows from these; vli_zone_info() fills it in. */
+    uint64_t lookups; /* buddies asked about (flags: a descriptor read each) */
     uint64_t inserts; /* list insertions: two descriptors touched at most */
     uint64_t removes; /* list removals: three at most */
     uint64_t locked;  /* other locked instructions: marks of BUDDY=flags_atomic */

@@ -3,12 +3,14 @@
  */
 #include "core/frame/history.h"
 #include "core/base/log.h"
+#include "core/base/memory.h"
 
 #if defined(VL_DEBUG) || defined(VL_EVENTS)
 
 #define EVENTS_KEPT 3u
 
-enum { FRAME_IS_FREE, FRAME_IS_OUT };
+/* As zeroed memory has it, every frame is free. */
+enum { FRAME_IS_FREE = 0, FRAME_IS_OUT = 1 };
 
 struct event {
     uintptr_t place;
@@ -35,13 +37,13 @@ size_t vli_history_bytes(size_t frames)
     return frames * sizeof(struct history);
 }
 
-void vli_history_init(void *memory, uint32_t first, size_t frames)
+void vli_history_init(void *memory, uint32_t first, size_t frames, bool is_zero)
 {
     histories = memory;
     histories_first = first;
     histories_count = frames;
-    for (size_t i = 0; i < frames; i++) {
-        histories[i] = (struct history){.state = FRAME_IS_FREE};
+    if (!is_zero) {
+        memset(memory, 0, vli_history_bytes(frames));
     }
 }
 

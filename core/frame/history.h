@@ -17,8 +17,9 @@
 #if defined(VL_DEBUG) || defined(VL_EVENTS)
 /** vli_history_bytes() - memory for @frames frames. */
 size_t vli_history_bytes(size_t frames);
-/** vli_history_init() - @memory of vli_history_bytes(), aligned to 8; the first one's number. */
-void vli_history_init(void *memory, uint32_t first, size_t frames);
+/** vli_history_init() - @memory of vli_history_bytes(), aligned to 8; the first one's number.
+ * @is_zero: it reads as zero and shall not be touched before it is needed. */
+void vli_history_init(void *memory, uint32_t first, size_t frames, bool is_zero);
 /** vli_history_alloc() - a block was taken at @place in the code. */
 void vli_history_alloc(struct vl_pfn pfn, unsigned order, uintptr_t place);
 /** vli_history_free() - a block is given back at @place; panics when that is wrong. */
@@ -33,8 +34,9 @@ static inline size_t vli_history_bytes(size_t frames)
     (void)frames;
     return 0;
 }
-static inline void vli_history_init(void *memory, uint32_t first, size_t frames)
+static inline void vli_history_init(void *memory, uint32_t first, size_t frames, bool is_zero)
 {
+    (void)is_zero;
     (void)memory;
     (void)first;
     (void)frames;

@@ -6,6 +6,10 @@
  * to blocks of the highest order, so that the buddy of a frame that has a descriptor has one, too.
  * Frames in holes, those that the descriptors themselves fill, and the rounding are RESERVED with 0
  * references; frames of reserved ranges are RESERVED with 1, and can be released.
+ *
+ * Descriptors of absent frames are zero, which no other frame's are. Where the host gives a range
+ * for all side data, they are so from the start and not touched, nor are those of that range itself
+ * if it lies among the others.
  */
 #include "core/frame/buddy_one.h"
 
@@ -30,14 +34,42 @@ static uint32_t end_of(const struct vl_range *range)
     return vl_pa_to_pfn(range->end).n;
 }
 
+/* The range for all side data, or NULL. */
+static const struct vl_range *side;
+
 static bool range_is_good(size_t i)
 {
     const struct vl_range *range = &ranges[i];
     uint64_t limit = (uint64_t)(UINT32_MAX & ~(BLOCK - 1)) << VL_PAGE_SHIFT;
+    uint64_t unit = range->kind == VL_RANGE_ABSENT ? BLOCK * VL_PAGE_SIZE : VL_PAGE_SIZE;
 
-    return range->start.a % VL_PAGE_SIZE == 0 && range->end.a % VL_PAGE_SIZE == 0 &&
-           range->start.a < range->end.a && range->end.a <= limit && range->zone < VL_ZONES_MAX &&
+    if (range->kind > VL_RANGE_SIDE || range->zone >= VL_ZONES_MAX) {
+        return false;
+    }
+    return range->start.a % unit == 0 && range->end.a % unit == 0 &&
+           range->start.a < range->end.a && range->end.a <= limit &&
            (i == 0 || ranges[i - 1].end.a <= range->start.a);
+}
+
+/* Notes the range for all side data, if there is one. */
+static enum vl_status find_side(void)
+{
+    side = NULL;
+    for (size_t i = 0; i < range_count; i++) {
+        if (ranges[i].kind != VL_RANGE_SIDE) {
+            continue;
+        }
+        if (side != NULL) {
+            vli_log(VL_LOG_ERROR, "frame: ranges of memory: two of kind SIDE");
+            return VL_EINVAL;
+        }
+        side = &ranges[i];
+    }
+    if (side != NULL && range_count == 1) {
+        vli_log(VL_LOG_ERROR, "frame: the host has no memory");
+        return VL_EINVAL;
+    }
+    return VL_OK;
 }
 
 static enum vl_status read_ranges(void)
@@ -62,33 +94,54 @@ static enum vl_status read_ranges(void)
             return VL_EINVAL;
         }
     }
-    return VL_OK;
+    return find_side();
+}
+
+/* Adds a range to its zone's hull and to the whole's. */
+static void add_to_hulls(const struct vl_range *range)
+{
+    struct vli_zone *zone = &vli_zones[range->zone];
+
+    if (zone->end == 0) {
+        zone->start = first_of(range);
+    }
+    zone->end = end_of(range);
+    if (vli_frames_end == 0) {
+        vli_frames_first = first_of(range) & ~(BLOCK - 1);
+    }
+    vli_frames_end = (end_of(range) + BLOCK - 1) & ~(BLOCK - 1);
+    if (range->zone + 1 > vli_zone_count) {
+        vli_zone_count = range->zone + 1;
+    }
 }
 
 /* Sets the hulls of the zones and of the whole; refuses holes that cost too much. */
 static enum vl_status make_hulls(void)
 {
     uint64_t frames = 0;
+    uint64_t others = 0;
     uint64_t hole_bytes;
 
     memset(vli_zones, 0, sizeof(vli_zones));
     vli_zone_count = 0;
+    vli_frames_end = 0;
     for (size_t i = 0; i < range_count; i++) {
-        struct vli_zone *zone = &vli_zones[ranges[i].zone];
-
-        if (zone->end == 0) {
-            zone->start = first_of(&ranges[i]);
+        if (ranges[i].kind != VL_RANGE_SIDE) {
+            add_to_hulls(&ranges[i]);
         }
-        zone->end = end_of(&ranges[i]);
-        frames += end_of(&ranges[i]) - first_of(&ranges[i]);
-        if (ranges[i].zone + 1 > vli_zone_count) {
-            vli_zone_count = ranges[i].zone + 1;
+    }
+    for (size_t i = 0; i < range_count; i++) {
+        uint64_t length = end_of(&ranges[i]) - first_of(&ranges[i]);
+
+        if (ranges[i].kind == VL_RANGE_FREE || ranges[i].kind == VL_RANGE_RESERVED) {
+            frames += length;
+        } else if (first_of(&ranges[i]) >= vli_frames_first &&
+                   end_of(&ranges[i]) <= vli_frames_end) {
+            others += length;
         }
     }
     vli_zone_top = &vli_zones[vli_zone_count - 1];
-    vli_frames_first = first_of(&ranges[0]) & ~(BLOCK - 1);
-    vli_frames_end = (end_of(&ranges[range_count - 1]) + BLOCK - 1) & ~(BLOCK - 1);
-    hole_bytes = (vli_frames_end - vli_frames_first - frames) * sizeof(struct vl_frame);
+    hole_bytes = (vli_frames_end - vli_frames_first - frames - others) * sizeof(struct vl_frame);
     if (hole_bytes > frames * VL_PAGE_SIZE / 16 + 2 * BLOCK * sizeof(struct vl_frame)) {
         vli_log(VL_LOG_ERROR, "frame: the ranges of memory are too far apart");
         return VL_EINVAL;
@@ -96,8 +149,21 @@ static enum vl_status make_hulls(void)
     return VL_OK;
 }
 
-/* Finds room for all side data: the end of the highest range that is twice as large, or else of the
- * largest. */
+/* Takes the range of kind SIDE for all side data. */
+static enum vl_status use_side(uint32_t pages)
+{
+    if (end_of(side) - first_of(side) < pages) {
+        vli_log(VL_LOG_ERROR, "frame: the range for side data has %u KiB, and %u are needed",
+                (end_of(side) - first_of(side)) * 4, pages * 4);
+        return VL_ENOMEM;
+    }
+    carved_start = first_of(side);
+    carved_end = end_of(side);
+    return VL_OK;
+}
+
+/* Finds room for all side data: the range of that kind; or else the end of the highest range that
+ * is twice as large, or else of the largest. */
 static enum vl_status carve(void)
 {
     size_t frames = vli_frames_end - vli_frames_first;
@@ -109,10 +175,13 @@ static enum vl_status carve(void)
         carved_bytes += vli_buddy_bytes(&vli_zones[i]);
     }
     pages = (uint32_t)((carved_bytes + VL_PAGE_SIZE - 1) >> VL_PAGE_SHIFT);
+    if (side != NULL) {
+        return use_side(pages);
+    }
     for (size_t i = 0; i < range_count; i++) {
         uint64_t length = end_of(&ranges[i]) - first_of(&ranges[i]);
 
-        if (ranges[i].reserved == 0 &&
+        if (ranges[i].kind == VL_RANGE_FREE &&
             (best == NULL || length >= 2ull * pages || length > end_of(best) - first_of(best))) {
             best = &ranges[i];
         }
@@ -127,6 +196,18 @@ static enum vl_status carve(void)
     return VL_OK;
 }
 
+uint64_t vl_frame_side_bytes(uint64_t frames)
+{
+    uint64_t rounded = frames + 2 * BLOCK < UINT32_MAX ? frames + 2 * BLOCK : UINT32_MAX;
+    struct vli_zone zone = {.end = (uint32_t)rounded};
+    /* Each further zone rounds once more. */
+    uint64_t each = (VL_ORDER_COUNT + 1) * 2 * sizeof(uint64_t);
+    uint64_t bytes = rounded * sizeof(struct vl_frame) + vli_history_bytes((size_t)rounded) +
+                     vli_buddy_bytes(&zone) + VL_ZONES_MAX * each;
+
+    return vli_round_up(bytes, VL_PAGE_SIZE);
+}
+
 /* Looks whether other zones' ranges lie inside a zone's hull. */
 static void set_alone(struct vli_zone *zone)
 {
@@ -139,7 +220,7 @@ static void set_alone(struct vli_zone *zone)
     }
 }
 
-static void set_frames(uint32_t start, uint32_t end, uint32_t flags, uint32_t refs)
+void vli_frames_set(uint32_t start, uint32_t end, uint32_t flags, uint32_t refs)
 {
     for (uint32_t pfn = start; pfn < end; pfn++) {
         struct vl_frame *frame = &vli_frames[pfn];
@@ -154,6 +235,29 @@ static void set_frames(uint32_t start, uint32_t end, uint32_t flags, uint32_t re
     }
 }
 
+/* Frames that no range has, in the hull of all: no memory. */
+static void set_holes(void)
+{
+    uint32_t at = vli_frames_first;
+
+    for (size_t i = 0; i < range_count; i++) {
+        uint32_t end =
+            first_of(&ranges[i]) < vli_frames_end ? first_of(&ranges[i]) : vli_frames_end;
+
+        if (at < end) {
+            vli_frames_set(at, end, VLI_FRAME_RESERVED, 0);
+        }
+        at = end_of(&ranges[i]) > at ? end_of(&ranges[i]) : at;
+        if (ranges[i].kind == VL_RANGE_ABSENT && side == NULL) {
+            memset(&vli_frames[first_of(&ranges[i])], 0,
+                   (end_of(&ranges[i]) - first_of(&ranges[i])) * sizeof(struct vl_frame));
+        }
+    }
+    if (at < vli_frames_end) {
+        vli_frames_set(at, vli_frames_end, VLI_FRAME_RESERVED, 0);
+    }
+}
+
 static void place_side_data(void)
 {
     unsigned char *at = vl_host_phys_to_virt(vl_pfn_to_pa((struct vl_pfn){carved_start}));
@@ -162,8 +266,8 @@ static void place_side_data(void)
     vli_frames =
         (struct vl_frame *)(uintptr_t)((uintptr_t)at - vli_frames_first * sizeof(struct vl_frame));
     at += frames * sizeof(struct vl_frame);
-    set_frames(vli_frames_first, vli_frames_end, VLI_FRAME_RESERVED, 0);
-    vli_history_init(at, vli_frames_first, frames);
+    set_holes();
+    vli_history_init(at, vli_frames_first, frames, side != NULL);
     at += vli_history_bytes(frames);
     for (unsigned i = 0; i < vli_zone_count; i++) {
         vli_zones[i].index = i;
@@ -172,7 +276,7 @@ static void place_side_data(void)
             (uint32_t)VLI_FRAME_FREE | VLI_FRAME_BUDDY | i << VLI_FRAME_ZONE_SHIFT;
         set_alone(&vli_zones[i]);
         vli_spin_init(&vli_zones[i].lock);
-        vli_buddy_init(&vli_zones[i], at);
+        vli_buddy_init(&vli_zones[i], at, side != NULL);
         at += vli_buddy_bytes(&vli_zones[i]);
     }
 }
@@ -194,35 +298,57 @@ static void give_range(struct vli_zone *zone, uint32_t start, uint32_t end)
     }
 }
 
-/* Frames come from the host or from the carved end of a range; both start out as holes. */
 static void add_range(const struct vl_range *range)
 {
     struct vli_zone *zone = &vli_zones[range->zone];
     uint32_t zone_bits = range->zone << VLI_FRAME_ZONE_SHIFT;
     uint32_t start = first_of(range);
-    uint32_t end = end_of(range) == carved_end ? carved_start : end_of(range);
+    uint32_t end = end_of(range);
 
-    if (range->reserved != 0) {
-        set_frames(start, end, zone_bits | (uint32_t)VLI_FRAME_RESERVED, 1);
+    if (range->kind == VL_RANGE_SIDE) {
+        return;
+    }
+    if (range->kind == VL_RANGE_ABSENT) {
+        zone->absent += end - start;
+        return;
+    }
+    if (end == carved_end) {
+        vli_frames_set(carved_start, carved_end, VLI_FRAME_RESERVED, 0);
+        end = carved_start;
+    }
+    if (range->kind == VL_RANGE_RESERVED) {
+        vli_frames_set(start, end, zone_bits | (uint32_t)VLI_FRAME_RESERVED, 1);
         zone->reserved += end - start;
         return;
     }
-    set_frames(start, end, vli_flags_idle(range->zone), 1);
+    vli_frames_set(start, end, vli_flags_idle(range->zone), 1);
     zone->managed += end - start;
     give_range(zone, start, end);
 }
 
 /* Min is 1/256 of the zone, but a zone of any size keeps a few frames. */
-static void set_watermarks(struct vli_zone *zone)
+void vli_zone_set_watermarks(struct vli_zone *zone)
 {
-    uint64_t min = zone->managed / 256;
+    uint64_t managed = atomic_load_explicit(&zone->managed, memory_order_relaxed);
+    uint64_t min = managed / 256;
 
     if (min < 32) {
-        min = zone->managed / 64 < 32 ? zone->managed / 64 : 32;
+        min = managed / 64 < 32 ? managed / 64 : 32;
     }
-    zone->watermark_min = min;
-    zone->watermark_low = min * 2;
-    zone->watermark_high = min * 3;
+    atomic_store_explicit(&zone->watermark_min, min, memory_order_relaxed);
+    atomic_store_explicit(&zone->watermark_low, min * 2, memory_order_relaxed);
+    atomic_store_explicit(&zone->watermark_high, min * 3, memory_order_relaxed);
+}
+
+const struct vl_range *vli_range_of(uint32_t start, uint32_t end, enum vl_range_kind kind)
+{
+    for (size_t i = 0; i < range_count; i++) {
+        if (ranges[i].kind == (uint32_t)kind && start >= first_of(&ranges[i]) &&
+            end <= end_of(&ranges[i])) {
+            return &ranges[i];
+        }
+    }
+    return NULL;
 }
 
 enum vl_status vli_frame_init(void)
@@ -244,7 +370,7 @@ enum vl_status vli_frame_init(void)
         add_range(&ranges[i]);
     }
     for (unsigned i = 0; i < vli_zone_count; i++) {
-        set_watermarks(&vli_zones[i]);
+        vli_zone_set_watermarks(&vli_zones[i]);
     }
     vli_stock_init();
     vl_frame_set_reclaim(NULL);
@@ -318,6 +444,7 @@ void vl_frame_counts(struct vl_frame_counts *out)
     for (unsigned i = 0; i < vli_zone_count; i++) {
         out->managed += atomic_load_explicit(&vli_zones[i].managed, memory_order_relaxed);
         out->reserved += atomic_load_explicit(&vli_zones[i].reserved, memory_order_relaxed);
+        out->absent += atomic_load_explicit(&vli_zones[i].absent, memory_order_relaxed);
         out->free_zones += atomic_load_explicit(&vli_zones[i].free, memory_order_relaxed);
     }
     for (unsigned cpu = 0; cpu < cpus; cpu++) {

@@ -16,8 +16,9 @@
  *
  * Reclaim runs only where sleeping is allowed, with no core lock held, and never inside itself: the
  * thread is marked, and a marked thread's requests use the reserve instead. When reclaim brings
- * nothing, a request that may sleep has all CPUs empty their stocks before it fails. It does not
- * ask for a victim: the caller does, who can give up its locks and knows what it is worth.
+ * nothing, a request that may sleep has all CPUs empty their stocks before it fails, and waits for
+ * blocks that are just being reported (report.c). It does not ask for a victim: the caller does,
+ * who can give up its locks and knows what it is worth.
  */
 #include "core/frame/zone.h"
 
@@ -79,6 +80,28 @@ static uint32_t take_reserve(struct vli_request *request, vl_how_t how, uint32_t
     return pfn;
 }
 
+/* The last tries of a request that may not give up early: with all that stocks kept, and with what
+ * was away to be reported. */
+static uint32_t take_last(struct vli_request *request, vl_how_t how, uint32_t thread_flags,
+                          bool may_sleep)
+{
+    uint32_t seen = vli_report_seen();
+    unsigned tries = TRIES;
+    uint32_t pfn;
+
+    if (may_sleep) {
+        vli_frame_drain();
+    } else {
+        vli_stock_drain_local();
+    }
+    pfn = take_reserve(request, how, thread_flags);
+    while (may_sleep && pfn == VLI_FRAME_LINK_NONE && tries-- > 0 && vli_report_wait(seen)) {
+        seen = vli_report_seen();
+        pfn = take_reserve(request, how, thread_flags);
+    }
+    return pfn;
+}
+
 uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
 {
     struct vli_request request = {order, vli_zone_highest(how), VLI_DEPTH_LOW};
@@ -105,12 +128,7 @@ uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
         pfn = take_reserve(&request, how, thread_flags);
     }
     if (pfn == VLI_FRAME_LINK_NONE && (how & VL_MAY_FAIL) == 0) {
-        if (may_sleep) {
-            vli_frame_drain();
-        } else {
-            vli_stock_drain_local();
-        }
-        pfn = take_reserve(&request, how, thread_flags);
+        pfn = take_last(&request, how, thread_flags, may_sleep);
     }
     return pfn;
 }

@@ -15,19 +15,19 @@
 /* A stock keeps at most 1/SHARE of all memory on all CPUs together. */
 #define SHARE 16u
 
-/* Limits where stocks are on; set once. */
-static uint32_t limit0_on;
-static uint32_t limit9_on;
-static uint32_t first_kept;
+/* Limits where stocks are on; they follow from how much memory there is. */
+static _Atomic uint32_t limit0_on;
+static _Atomic uint32_t limit9_on;
+static _Atomic uint32_t first_kept;
 static _Atomic bool is_on;
 
 static void set_limits(struct vli_frame_percpu *stock)
 {
     bool on = atomic_load_explicit(&is_on, memory_order_relaxed);
 
-    stock->limit0 = on ? limit0_on : 0;
-    stock->limit9 = on ? limit9_on : 0;
-    stock->first = first_kept;
+    stock->limit0 = on ? atomic_load_explicit(&limit0_on, memory_order_relaxed) : 0;
+    stock->limit9 = on ? atomic_load_explicit(&limit9_on, memory_order_relaxed) : 0;
+    stock->first = atomic_load_explicit(&first_kept, memory_order_relaxed);
 }
 
 /* Zones that are small beside the rest do not get their frames into stocks, where a request that
@@ -37,29 +37,44 @@ static uint32_t first_frame_kept(uint64_t managed)
     uint32_t first = UINT32_MAX;
 
     for (unsigned i = 0; i < vli_zone_count; i++) {
-        if (vli_zones[i].managed >= managed / 8 && vli_zones[i].start < first) {
+        uint64_t own = atomic_load_explicit(&vli_zones[i].managed, memory_order_relaxed);
+
+        if (own >= managed / 8 && vli_zones[i].start < first) {
             first = vli_zones[i].start;
         }
     }
     return first;
 }
 
-void vli_stock_init(void)
+/* Sets one of the limits; returns whether it changed. */
+static bool set_limit(_Atomic uint32_t *limit, uint64_t now)
 {
-    unsigned cpus = vl_host_cpu_count();
+    return atomic_exchange_explicit(limit, (uint32_t)now, memory_order_relaxed) != now;
+}
+
+/* Sets the limits for where stocks are on; returns whether they changed. */
+static bool find_limits(void)
+{
     uint64_t managed = 0;
     uint64_t share;
+    bool changed;
 
     for (unsigned i = 0; i < vli_zone_count; i++) {
-        managed += vli_zones[i].managed;
+        managed += atomic_load_explicit(&vli_zones[i].managed, memory_order_relaxed);
     }
-    share = managed / SHARE / cpus;
-    limit0_on = share / 4 < VLI_STOCK_ORDER0 ? (uint32_t)(share / 4) & ~1u : VLI_STOCK_ORDER0;
+    share = managed / SHARE / vl_host_cpu_count();
+    changed =
+        set_limit(&limit0_on, share / 4 < VLI_STOCK_ORDER0 ? share / 4 & ~1ull : VLI_STOCK_ORDER0);
     share >>= VLI_STOCK_ORDER_LARGE;
-    limit9_on = share < VLI_STOCK_ORDER9 ? (uint32_t)share & ~1u : VLI_STOCK_ORDER9;
-    first_kept = first_frame_kept(managed);
+    changed |= set_limit(&limit9_on, share < VLI_STOCK_ORDER9 ? share & ~1ull : VLI_STOCK_ORDER9);
+    return changed | set_limit(&first_kept, first_frame_kept(managed));
+}
+
+void vli_stock_init(void)
+{
+    (void)find_limits();
     atomic_store_explicit(&is_on, true, memory_order_relaxed);
-    for (unsigned cpu = 0; cpu < cpus; cpu++) {
+    for (unsigned cpu = 0; cpu < vl_host_cpu_count(); cpu++) {
         struct vli_frame_percpu *stock = &vli_percpu_of(cpu)->frame;
 
         atomic_store_explicit(&stock->count0, 0, memory_order_relaxed);
@@ -147,10 +162,13 @@ static void drain_cpu(void *arg, unsigned cpu)
 
 static void set_cpu(void *arg, unsigned cpu)
 {
+    struct vli_frame_percpu *stock = &vli_percpu_of(cpu)->frame;
+
     (void)arg;
-    set_limits(&vli_percpu_of(cpu)->frame);
-    if (vli_percpu_of(cpu)->frame.limit0 == 0) {
-        drain(&vli_percpu_of(cpu)->frame);
+    set_limits(stock);
+    if (atomic_load_explicit(&stock->count0, memory_order_relaxed) > stock->limit0 ||
+        atomic_load_explicit(&stock->count9, memory_order_relaxed) > stock->limit9) {
+        drain(stock);
     }
 }
 
@@ -191,6 +209,13 @@ void vl_frame_set_stock(bool on)
 {
     atomic_store_explicit(&is_on, on, memory_order_relaxed);
     call_all(set_cpu);
+}
+
+void vli_stock_resize(void)
+{
+    if (find_limits() && atomic_load_explicit(&is_on, memory_order_relaxed)) {
+        call_all(set_cpu);
+    }
 }
 
 void vli_frame_cpu_online(unsigned cpu)

@@ -3,7 +3,7 @@
  *
  * A request starts at the highest zone that will do and falls back to lower ones, which keep more
  * for those who can use nothing else. A zone may be taken down to a floor that depends on who asks
- * (enum vli_depth); the watermarks are fixed when the zone is made.
+ * (enum vli_depth); the watermarks follow from how much memory the zone has.
  *
  * Blocks that are freed may be of any zone. They go back many under one taking of a zone's lock.
  * Frames that were freed in sequence, upward or downward, go back as the large blocks that they
@@ -26,11 +26,11 @@ static uint64_t floor_of(const struct vli_zone *zone, const struct vli_request *
 
     switch (request->depth) {
     case VLI_DEPTH_LOW:
-        return is_fallback ? zone->watermark_high : zone->watermark_low;
+        return vli_watermark(is_fallback ? &zone->watermark_high : &zone->watermark_low);
     case VLI_DEPTH_MIN:
-        return is_fallback ? zone->watermark_low : zone->watermark_min;
+        return vli_watermark(is_fallback ? &zone->watermark_low : &zone->watermark_min);
     case VLI_DEPTH_ATOMIC:
-        return is_fallback ? zone->watermark_min : zone->watermark_min / 2;
+        return vli_watermark(&zone->watermark_min) / (is_fallback ? 1 : 2);
     case VLI_DEPTH_ALL:
         break;
     }
@@ -74,8 +74,22 @@ uint32_t vli_zone_take_quick(unsigned order)
 
     vli_zone_lock(zone);
     if (VLI_LIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) >=
-                   zone->watermark_low + (1u << order))) {
+                   vli_watermark(&zone->watermark_low) + (1u << order))) {
         pfn = vli_buddy_take_one(zone, order);
+    }
+    vli_zone_unlock(zone);
+    return pfn;
+}
+
+uint32_t vli_zone_take_run(uint32_t frames)
+{
+    struct vli_zone *zone = vli_zone_top;
+    uint32_t pfn = VLI_FRAME_LINK_NONE;
+
+    vli_zone_lock(zone);
+    if (VLI_LIKELY(atomic_load_explicit(&zone->free, memory_order_relaxed) >=
+                   vli_watermark(&zone->watermark_low) + frames)) {
+        pfn = vli_buddy_take_run(zone, frames);
     }
     vli_zone_unlock(zone);
     return pfn;
@@ -202,6 +216,17 @@ void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order)
     }
 }
 
+void vli_zones_give_run(uint32_t start, uint32_t end)
+{
+    struct vli_zone *zone = vli_frame_zone(&vli_frames[start]);
+    unsigned long irq = vl_host_irq_save();
+
+    vli_zone_lock(zone);
+    give_run(zone, start, end);
+    vli_zone_unlock(zone);
+    vl_host_irq_restore(irq);
+}
+
 size_t vli_zones_deficit(unsigned highest)
 {
     size_t deficit = 0;
@@ -209,9 +234,9 @@ size_t vli_zones_deficit(unsigned highest)
     for (unsigned i = 0; i <= highest; i++) {
         uint64_t free = atomic_load_explicit(&vli_zones[i].free, memory_order_relaxed);
 
-        if (free < vli_zones[i].watermark_high) {
-            deficit += (size_t)(vli_zones[i].watermark_high - free);
-        }
+        uint64_t high = vli_watermark(&vli_zones[i].watermark_high);
+
+        deficit += free < high ? (size_t)(high - free) : 0;
     }
     return deficit;
 }
@@ -241,11 +266,12 @@ bool vli_zone_info(unsigned zone, struct vli_zone_info *out)
         .name = name_of(zone),
         .managed = from->managed,
         .free = from->free,
-        .watermark_min = from->watermark_min,
-        .watermark_low = from->watermark_low,
-        .watermark_high = from->watermark_high,
+        .watermark_min = vli_watermark(&from->watermark_min),
+        .watermark_low = vli_watermark(&from->watermark_low),
+        .watermark_high = vli_watermark(&from->watermark_high),
         .work = from->work,
     };
+    out->work.lookups = from->work.gives + from->work.merges - from->work.tops;
     out->work.inserts = from->work.gives + from->work.splits;
     out->work.removes = from->work.takes + from->work.merges;
     out->work.locked = (out->work.inserts + out->work.removes) * VLI_MARK_LOCKED;

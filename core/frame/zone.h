@@ -24,15 +24,20 @@ struct vli_zone {
     uint32_t flags_free;             /* of a free block's head of order 0 */
     uint32_t nonempty;               /* (Z) bit k: there are free blocks of order k */
     uint32_t list[VL_ORDER_MAX];     /* (Z) first block, or LINK_NONE */
+    uint32_t tail[VL_ORDER_MAX];     /* (Z) last block of a list that has one */
     uint32_t blocks[VL_ORDER_COUNT]; /* (Z) */
+    uint32_t top_reported;           /* (Z) so many of the array's first are reported */
     uint32_t *top;                   /* (Z) free blocks of the highest order, last in first out */
     _Atomic uint64_t free;           /* (Z) frames in all lists */
     uint64_t *bits[VL_ORDER_MAX];    /* (Z) BUDDY=bitmap: a bit a pair of buddies */
     uint32_t start, end;             /* hull of its ranges */
     _Atomic uint64_t managed;        /* (Z) frames that were ever handed out or could be */
     _Atomic uint64_t reserved;       /* (Z) frames of reserved ranges, not released yet */
-    uint64_t watermark_min, watermark_low, watermark_high;
-    struct vli_frame_work work; /* (Z) */
+    _Atomic uint64_t absent;         /* (Z) frames of absent ranges that are not online */
+    _Atomic uint64_t watermark_min;  /* (Z) of what is managed */
+    _Atomic uint64_t watermark_low;  /* (Z) */
+    _Atomic uint64_t watermark_high; /* (Z) */
+    struct vli_frame_work work;      /* (Z) */
     uint32_t index;
     bool is_alone; /* no other zone has frames inside the hull */
 };
@@ -66,6 +71,12 @@ static inline void vli_zone_unlock(struct vli_zone *zone) VL_RELEASE(&zone->lock
 {
     vli_spin_raw_unlock(&zone->lock);
     vli_rank_pop(VLI_RANK_ZONE);
+}
+
+/** vli_watermark() - one of a zone's watermarks; it changes when memory comes or goes. */
+static inline uint64_t vli_watermark(const _Atomic uint64_t *watermark)
+{
+    return atomic_load_explicit(watermark, memory_order_relaxed);
 }
 
 /* What zone->flags_idle is. */
@@ -122,11 +133,38 @@ void vli_zone_give_quick(uint32_t pfn, unsigned order);
 /** vli_zones_give() - @count blocks of @order, of any zones, back to their lists. */
 void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order);
 
+/** vli_zone_take_run() - @frames in a row from the highest zone down to its low watermark, aligned
+ * as the next order is, or NONE. Interrupts are off. */
+uint32_t vli_zone_take_run(uint32_t frames);
+
+/** vli_zones_give_run() - idle frames of one zone, in a row, back to its lists. Context: any. */
+void vli_zones_give_run(uint32_t start, uint32_t end);
+
 /** vli_zones_deficit() - frames that the allowed zones lack to their high watermarks. */
 size_t vli_zones_deficit(unsigned highest);
 
 /** vli_stock_init() - limits of all CPUs' stocks, from the sizes of the zones. */
 void vli_stock_init(void);
+
+/** vli_stock_resize() - the zones have other sizes now. Context: thread, no core lock held. */
+void vli_stock_resize(void);
+
+/** vli_report_seen() - counts the batches of blocks that were reported and came back. */
+uint32_t vli_report_seen(void);
+
+/** vli_report_wait() - a request found nothing: are blocks being reported, which may come back? If
+ * so, waits until some did, but not for ever. @seen: what vli_report_seen() was before the request
+ * was tried. Context: thread, may sleep. */
+bool vli_report_wait(uint32_t seen);
+
+/** vli_zone_set_watermarks() - from what is managed. The lock is held, or nobody else runs. */
+void vli_zone_set_watermarks(struct vli_zone *zone);
+
+/** vli_frames_set() - descriptors of frames that nobody else looks at. */
+void vli_frames_set(uint32_t start, uint32_t end, uint32_t flags, uint32_t refs);
+
+/** vli_range_of() - the range of @kind that holds all of [start, end), or NULL. */
+const struct vl_range *vli_range_of(uint32_t start, uint32_t end, enum vl_range_kind kind);
 
 /** vli_stock_refill() - fill this CPU's empty stock of order 0 or 9 from the zones, down to their
  * low watermarks, and take one from it, or NONE. Interrupts are off. */

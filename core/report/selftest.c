@@ -129,7 +129,7 @@ static bool check_bootstrap(void)
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        if (ranges[i].reserved == 0 &&
+        if (ranges[i].kind != VL_RANGE_RESERVED &&
             overlap(start, bytes, (uintptr_t)vl_host_phys_to_virt(ranges[i].start),
                     ranges[i].end.a - ranges[i].start.a)) {
             vli_log(VL_LOG_ERROR,

@@ -24,6 +24,7 @@ void vli_virt_init(void)
     struct vl_range host[RANGES_MAX];
     uintptr_t offset = 0;
     uintptr_t start;
+    bool has_offset = false;
     bool is_one = true;
 
     range_count = vl_host_memory_ranges(host, RANGES_MAX);
@@ -31,11 +32,16 @@ void vli_virt_init(void)
         range_count = RANGES_MAX;
     }
     for (size_t i = 0; i < range_count; i++) {
+        if (host[i].kind == VL_RANGE_SIDE) {
+            ranges[i].bytes = 0;
+            continue;
+        }
         start = (uintptr_t)vl_host_phys_to_virt(host[i].start);
         ranges[i].start = start;
         ranges[i].bytes = (uintptr_t)(host[i].end.a - host[i].start.a);
         ranges[i].first = vl_pa_to_pfn(host[i].start).n;
-        if (i == 0) {
+        if (!has_offset) {
+            has_offset = true;
             offset = start - (uintptr_t)host[i].start.a;
         }
         is_one = is_one && start - (uintptr_t)host[i].start.a == offset;

@@ -27,12 +27,28 @@ enum vl_log_level { VL_LOG_ERROR, VL_LOG_WARNING, VL_LOG_INFO, VL_LOG_DEBUG };
  * it accepts and falls back to lower ones. */
 #define VL_ZONES_MAX 16u
 
-/* A range of usable RAM, page-aligned; end is exclusive. */
+/* What a range of addresses is to the core. */
+enum vl_range_kind {
+    /* Usable RAM. */
+    VL_RANGE_FREE,
+    /* RAM that is not handed out until vl_frame_release_reserved(): an initrd, boot code. */
+    VL_RANGE_RESERVED,
+    /* Room for RAM: addresses that may become memory later, by vl_frame_online(), in blocks of the
+     * highest order, to which the range is aligned. */
+    VL_RANGE_ABSENT,
+    /* The descriptors and all other side data go here and nowhere else; it is never handed out.
+     * One at most, of vl_frame_side_bytes() at least. It reads as zero when vl_init() is called,
+     * and the core touches no more of it than belongs to the memory that is there: a reserve of any
+     * size costs what is online. */
+    VL_RANGE_SIDE
+};
+
+/* A range of addresses, page-aligned; end is exclusive. */
 struct vl_range {
     struct vl_pa start;
     struct vl_pa end;
-    uint32_t zone;     /* 0 … VL_ZONES_MAX - 1 */
-    uint32_t reserved; /* nonzero: has descriptors but is never handed out until released */
+    uint32_t zone; /* 0 … VL_ZONES_MAX - 1 */
+    uint32_t kind; /* enum vl_range_kind */
 };
 
 /* Core's state of one thread of the host: embed it in the thread, zeroed, and return it from
@@ -74,7 +90,7 @@ void *vl_host_phys_to_virt(struct vl_pa pa);
 #endif
 
 /**
- * vl_host_memory_ranges() - the RAM to manage: ascending, not overlapping.
+ * vl_host_memory_ranges() - the RAM to manage, and room for more: ascending, not overlapping.
  * @out: room for @max ranges.
  * Returns: how many there are; more than @max and the rest is passed over with a log line.
  * Context: vl_init() only.
@@ -84,7 +100,7 @@ size_t vl_host_memory_ranges(struct vl_range *out, size_t max);
 /**
  * vl_host_bootstrap() - a buffer for what must exist before the first frame does, 4 KiB at least,
  * page-aligned, zeroed, kept for ever, outside of the ranges or in a reserved one. Descriptors do
- * not come from it: they are carved from the ranges.
+ * not come from it: they are carved from the ranges, or lie in the range of kind SIDE.
  * Context: vl_init() only.
  */
 void *vl_host_bootstrap(size_t *out_bytes);

@@ -172,7 +172,9 @@ static bool piece_range(uint64_t start, uint64_t end, struct vl_range *out)
     out->start.a = start;
     out->end.a = end;
     out->zone = start >= DMA32_END ? 1 : 0;
-    out->reserved = start < BOOT_LOW_END || (initrd.start <= start && start < initrd.end);
+    out->kind = start < BOOT_LOW_END || (initrd.start <= start && start < initrd.end)
+                    ? VL_RANGE_RESERVED
+                    : VL_RANGE_FREE;
     return true;
 }
 

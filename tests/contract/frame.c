@@ -214,7 +214,7 @@ static const struct sim_config shapes[] = {
                 {.start = {1 * MIB}, .end = {15 * MIB + 3 * 4096}, .zone = 0},
                 {.start = {15 * MIB + 3 * 4096}, .end = {31 * MIB + 7 * 4096}, .zone = 1},
                 {.start = {31 * MIB + 8 * 4096}, .end = {50 * MIB}, .zone = 1},
-                {.start = {50 * MIB}, .end = {51 * MIB}, .zone = 1, .reserved = 1},
+                {.start = {50 * MIB}, .end = {51 * MIB}, .zone = 1, .kind = VL_RANGE_RESERVED},
                 {.start = {51 * MIB}, .end = {83 * MIB - 4096}, .zone = 2}},
      .range_count = 6},
     /* Zones inside each other's hulls, by single frames. */

@@ -193,7 +193,7 @@ static void zones_on(void)
             {
                 {.start = {1 * MIB}, .end = {9 * MIB + 4096}, .zone = 0},
                 {.start = {9 * MIB + 4096}, .end = {70 * MIB}, .zone = 1},
-                {.start = {71 * MIB}, .end = {72 * MIB}, .zone = 1, .reserved = 1},
+                {.start = {71 * MIB}, .end = {72 * MIB}, .zone = 1, .kind = VL_RANGE_RESERVED},
                 {.start = {80 * MIB}, .end = {100 * MIB - 4096}, .zone = 1},
             },
         .range_count = 4,
@@ -290,7 +290,7 @@ static void bad_ranges_are_refused(void **state)
         {{.start = {32 * MIB}, .end = {64 * MIB}}, {.start = {0}, .end = {32 * MIB}}},
         {{.start = {0}, .end = {64 * MIB}}, {.start = {63 * MIB}, .end = {128 * MIB}}},
         {{.start = {0}, .end = {4096}}, {{0}, {0}, 0, 0}},
-        {{.start = {0}, .end = {MIB}, .reserved = 1}, {{0}, {0}, 0, 0}},
+        {{.start = {0}, .end = {MIB}, .kind = VL_RANGE_RESERVED}, {{0}, {0}, 0, 0}},
         {{.start = {0}, .end = {64 * MIB}}, {.start = {1ull << 38}, .end = {(1ull << 38) + MIB}}},
     };
 
