@@ -237,7 +237,11 @@ $(MB)/malloc-static-tcmalloc: $(MALLOC_BENCH_OBJ)
 	$(Q)$(CC) -static -Wl,--allow-multiple-definition $^ $(ARCHIVES)/libtcmalloc_minimal.a -lstdc++ -lm -pthread -o $@ 2>/dev/null
 $(MB)/malloc-static-vellum: $(MALLOC_BENCH_OBJ) $(M)/libvellum-malloc.a
 	$(Q)$(CC) -static -Wl,--allow-multiple-definition $^ -pthread -o $@
-malloc-benches: $(MALLOC_BENCH_BIN)
+$(MB)/launch: bench/programs/launch.c
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) $(WARN) -D_GNU_SOURCE -O2 $< -o $@
+malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/launch
 -include $(wildcard $(MB)/*.d)
 
 # Builds the mutants and checks that each is caught.
