@@ -40,7 +40,7 @@ static uint32_t next_size(uint32_t size)
 static bool class_make(uint32_t size)
 {
     size_t align = vli_is_power_of_2(size) ? size : (size % 16u == 0 ? 16u : 8u);
-    struct vl_cache_spec spec = {.name = "malloc", .size = size};
+    struct vl_cache_spec spec = {.name = "malloc", .size = size, .flags = VL_CACHE_NO_MERGE};
     struct vl_cache *cache;
 
     spec.align = align < VL_PAGE_SIZE ? align : VL_PAGE_SIZE;

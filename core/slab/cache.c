@@ -4,6 +4,13 @@
  * All caches stand in one array; a cache's place in it is its index, which its slots, its frames
  * and kmalloc's classes use. The array's entries are taken and given back under caches_lock; who
  * uses a cache keeps it alive, so nobody else needs the lock.
+ *
+ * Two creations whose objects take the same units are served by one cache, so that they share its
+ * slabs and what CPUs keep: fewer frames held half used, fewer cache lines. Who has an object in
+ * one cannot be told afterwards, so a cache that still has users ends without a look at its
+ * objects; the last one reports what is out, whoever had it. kmalloc's caches are not shared: they
+ * never end, and no leak would be seen; and what is freed too early there does not become
+ * somebody's typed object. Debug builds share nothing: each object shall be of one owner.
  */
 #include "core/slab/slab.h"
 #include "core/base/bits.h"
@@ -94,8 +101,8 @@ static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
     return best;
 }
 
-/* Lays out the units of a cache whose spec was checked. */
-static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
+/* Where in a unit the object stands, and how long both are, by a spec that was checked. */
+static void shape_units(struct vl_cache *cache, const struct vl_cache_spec *spec)
 {
     uint32_t align = spec->align > ALIGN_MIN ? (uint32_t)spec->align : ALIGN_MIN;
     uint32_t head = VLI_MARK_HEAD;
@@ -104,13 +111,28 @@ static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
     if (head == 0 && spec->constructor != NULL) {
         head = VLI_SLAB_LINK_BYTES;
     }
-    cache->name = spec->name;
     cache->constructor = spec->constructor;
-    cache->object_bytes = (uint32_t)spec->size;
     cache->align = align;
     cache->shift = (uint32_t)vli_round_up(head, align);
     unit = cache->shift + (uint32_t)vli_round_up(spec->size, ALIGN_MIN) + VLI_MARK_TAIL;
     cache->unit_bytes = (uint32_t)vli_round_up(unit, align);
+}
+
+/* Units of what is shared have nothing but their object in them, which gets all of it; since a
+ * unit's size is a multiple of its alignment, and slabs are aligned to pages, the size alone says
+ * whether two are alike. */
+static bool can_share(const struct vl_cache *cache)
+{
+    return VLI_MARK_HEAD == 0 && cache->constructor == NULL && cache->flags == 0;
+}
+
+static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
+{
+    shape_units(cache, spec);
+    (void)vli_print(cache->name, sizeof(cache->name), "%s", spec->name);
+    cache->flags = spec->flags;
+    cache->users = 1;
+    cache->object_bytes = can_share(cache) ? cache->unit_bytes : (uint32_t)spec->size;
     cache->order_min = order_for(cache->unit_bytes, 1);
     cache->order = order_by_waste(cache->unit_bytes, cache->order_min);
     vli_slab_layout(cache);
@@ -123,25 +145,67 @@ static bool spec_is_good(const struct vl_cache_spec *spec)
            (spec->flags & ~VL_CACHE_NO_MERGE) == 0;
 }
 
+/* A cache that serves a creation like @wanted; NULL: there is none. */
+static struct vl_cache *find_alike(const struct vl_cache *wanted)
+{
+    for (unsigned i = VL_KMALLOC_CLASSES; i < VLI_CACHES_MAX; i++) {
+        struct vl_cache *cache = &vli_caches[i];
+
+        if (cache != wanted && cache->is_live && can_share(cache) &&
+            cache->unit_bytes == wanted->unit_bytes) {
+            return cache;
+        }
+    }
+    return NULL;
+}
+
+static struct vl_cache *find_unused(void)
+{
+    for (unsigned i = VL_KMALLOC_CLASSES; i < VLI_CACHES_MAX; i++) {
+        if (!vli_caches[i].is_live) {
+            return &vli_caches[i];
+        }
+    }
+    return NULL;
+}
+
+/* Lays a new cache out, unless one that is there will do. NULL: no room for one. */
+static struct vl_cache *find_or_make(const struct vl_cache_spec *spec)
+{
+    struct vl_cache shape = {.flags = spec->flags};
+    struct vl_cache *cache = NULL;
+
+    shape_units(&shape, spec);
+    if (can_share(&shape)) {
+        cache = find_alike(&shape);
+    }
+    if (cache != NULL) {
+        cache->users++;
+        return cache;
+    }
+    cache = find_unused();
+    if (cache != NULL) {
+        layout(cache, spec);
+        cache->is_live = true;
+    }
+    return cache;
+}
+
 enum vl_status vl_cache_create(const struct vl_cache_spec *spec, struct vl_cache **out)
 {
-    enum vl_status status = VL_ENOMEM;
+    struct vl_cache *cache;
 
     if (!spec_is_good(spec)) {
         return VL_EINVAL;
     }
     vli_rw_write_lock(&caches_lock);
-    for (unsigned i = VL_KMALLOC_CLASSES; i < VLI_CACHES_MAX; i++) {
-        if (!vli_caches[i].is_live) {
-            layout(&vli_caches[i], spec);
-            vli_caches[i].is_live = true;
-            *out = &vli_caches[i];
-            status = VL_OK;
-            break;
-        }
-    }
+    cache = find_or_make(spec);
     vli_rw_write_unlock(&caches_lock);
-    return status;
+    if (cache == NULL) {
+        return VL_ENOMEM;
+    }
+    *out = cache;
+    return VL_OK;
 }
 
 /* Units of all slabs that are not free; when no CPU keeps any, users have them. */
@@ -153,24 +217,53 @@ static uint64_t units_out(struct vl_cache *cache, uint64_t *out_units)
     return *out_units > free ? *out_units - free : 0;
 }
 
-enum vl_status vl_cache_destroy(struct vl_cache *cache)
+/* One user fewer. True: that was the last, and the cache gets no new ones. */
+static bool drop_user(struct vl_cache *cache, uint32_t *out_flags)
+{
+    bool is_last;
+
+    vli_rw_write_lock(&caches_lock);
+    VL_ASSERT(cache->is_live);
+    is_last = cache->users == 1;
+    if (is_last) {
+        *out_flags = cache->flags;
+        cache->flags |= VL_CACHE_NO_MERGE;
+    } else {
+        cache->users--;
+    }
+    vli_rw_write_unlock(&caches_lock);
+    return is_last;
+}
+
+static void report_leak(struct vl_cache *cache)
 {
     uint64_t units;
-    uint64_t out;
+    uint64_t out = units_out(cache, &units);
 
-    VL_ASSERT(cache->is_live);
+    vli_log(VL_LOG_WARNING, "cache %s is not destroyed: %lu objects are out", cache->name,
+            (unsigned long)out);
+    vli_debug_report(cache);
+}
+
+enum vl_status vl_cache_destroy(struct vl_cache *cache)
+{
+    enum vl_status status = VL_OK;
+    uint32_t flags;
+
     VL_ASSERT(cache->index >= VL_KMALLOC_CLASSES);
+    if (!drop_user(cache, &flags)) {
+        return VL_OK;
+    }
     (void)vl_cache_shrink(cache);
     if (atomic_load_explicit(&cache->node[0].slabs, memory_order_relaxed) != 0) {
-        out = units_out(cache, &units);
-        vli_log(VL_LOG_WARNING, "cache %s is not destroyed: %lu objects are out", cache->name,
-                (unsigned long)out);
-        return VL_EBUSY;
+        report_leak(cache);
+        status = VL_EBUSY;
     }
     vli_rw_write_lock(&caches_lock);
-    cache->is_live = false;
+    cache->flags = flags;
+    cache->is_live = status != VL_OK;
     vli_rw_write_unlock(&caches_lock);
-    return VL_OK;
+    return status;
 }
 
 size_t vl_cache_shrink(struct vl_cache *cache)

@@ -27,6 +27,9 @@
 #include "core/frame/frame.h"
 #include "slab_state.h"
 
+/* Room for a cache's name and its ending 0. */
+#define VLI_CACHE_NAME 32u
+
 /* (C): the lock of the list of caches; the rest is fixed at creation. */
 struct vl_cache {
     VLI_ALIGNED(VLI_CACHELINE) uint32_t index; /* of its slots, and in vli_caches */
@@ -36,9 +39,11 @@ struct vl_cache {
     uint32_t order;     /* of a slab */
     uint32_t order_min; /* when memory is short: one unit fits */
     void (*constructor)(void *object);
-    const char *name;
     uint32_t align;
-    bool is_live; /* (C) */
+    uint32_t flags;            /* (C) VL_CACHE_* */
+    uint32_t users;            /* (C) creations that it serves */
+    bool is_live;              /* (C) */
+    char name[VLI_CACHE_NAME]; /* the first creation's */
     struct vli_slab_node node[VLI_SLAB_NODES];
 };
 

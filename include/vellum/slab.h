@@ -11,7 +11,7 @@ struct vl_cache;
 
 /* What a cache is made of. */
 struct vl_cache_spec {
-    const char *name;                  /* kept, not copied */
+    const char *name;                  /* copied, up to 31 characters */
     size_t size;                       /* of one object, 1 … 16384 */
     size_t align;                      /* power of 2; 0 for the natural one (8) */
     void (*constructor)(void *object); /* may be NULL; runs once, when the slab is made */
@@ -20,15 +20,20 @@ struct vl_cache_spec {
 #define VL_CACHE_NO_MERGE 1u /* slabs of its own, whatever other caches there are */
 
 /**
- * vl_cache_create() - a new cache.
- * Context: thread; may sleep. Returns: VL_OK, VL_EINVAL, VL_ENOMEM.
+ * vl_cache_create() - a new cache; or one that is there, when its objects are alike: of the same
+ * size (rounded up to the alignment), without a constructor or VL_CACHE_NO_MERGE, in a build that
+ * is not a debug one. Each creation is destroyed by itself all the same. Context: thread; may
+ * sleep. Returns: VL_OK, VL_EINVAL, VL_ENOMEM.
  */
 VL_MUST_CHECK enum vl_status vl_cache_create(const struct vl_cache_spec *spec,
                                              struct vl_cache **out);
 
 /**
  * vl_cache_destroy() - end a cache all of whose objects were freed.
- * Returns: VL_OK; VL_EBUSY when objects are still out (a log line says how many; the cache stays).
+ * One that other creations share is left to them unseen; the last finds what leaked.
+ * Context: thread; may sleep; no core lock held.
+ * Returns: VL_OK; VL_EBUSY when objects are still out, and the cache stays. The log says how many,
+ * in debug builds also where each is and who allocated it.
  */
 VL_MUST_CHECK enum vl_status vl_cache_destroy(struct vl_cache *cache);
 

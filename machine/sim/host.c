@@ -341,7 +341,7 @@ void sim_run_on_cpus(unsigned count, void (*fn)(void *arg, unsigned cpu), void *
 
 bool sim_dies(void (*fn)(void *arg), void *arg, const char *text)
 {
-    char message[4096] = "";
+    char message[16384] = "";
     size_t length = 0;
     ssize_t got;
     int ends[2];

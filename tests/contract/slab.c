@@ -335,7 +335,7 @@ static void wrong_specs_are_refused(void **state)
 
 static void busy_caches_stay(void **state)
 {
-    struct vl_cache_spec spec = {.name = "busy", .size = 72};
+    struct vl_cache_spec spec = {.name = "busy", .size = 72, .flags = VL_CACHE_NO_MERGE};
     struct vl_cache *cache;
     void *objects[200];
 
@@ -360,7 +360,7 @@ static void busy_caches_stay(void **state)
 
 static void as_many_as_there_is_room_for(void **state)
 {
-    struct vl_cache_spec spec = {.name = "one of many", .size = 40};
+    struct vl_cache_spec spec = {.name = "one of many", .size = 40, .flags = VL_CACHE_NO_MERGE};
     struct vl_cache *caches[VLI_CACHES_MAX];
     unsigned count = 0;
 

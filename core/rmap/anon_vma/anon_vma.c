@@ -36,27 +36,27 @@
 
 #define FREE_LOCKS 64u
 
-const char vli_anon_cache_name[] = "anon_vma";
-const char vli_chain_cache_name[] = "anon_vma_chain";
-static struct vl_cache *anon_cache;
-static struct vl_cache *chain_cache;
+struct vl_cache *vli_anon_cache;
+struct vl_cache *vli_chain_cache;
 /* Passed through by whoever frees an anon_vma; see Lifetime. */
 static struct vli_spinlock free_locks[FREE_LOCKS];
 
 enum vl_status vli_rmap_init(void)
 {
-    const struct vl_cache_spec anons = {.name = vli_anon_cache_name,
-                                        .size = sizeof(struct vli_anon_vma)};
+    /* Of their own: vli_rmap_memory() counts what is in them. */
+    const struct vl_cache_spec anons = {
+        .name = "anon_vma", .size = sizeof(struct vli_anon_vma), .flags = VL_CACHE_NO_MERGE};
     const struct vl_cache_spec chains = {.name = "anon_vma_chain",
-                                         .size = sizeof(struct vli_anon_chain)};
+                                         .size = sizeof(struct vli_anon_chain),
+                                         .flags = VL_CACHE_NO_MERGE};
     enum vl_status status;
 
     for (size_t i = 0; i < FREE_LOCKS; i++) {
         vli_spin_init(&free_locks[i]);
     }
-    status = vl_cache_create(&anons, &anon_cache);
+    status = vl_cache_create(&anons, &vli_anon_cache);
     if (status == VL_OK) {
-        status = vl_cache_create(&chains, &chain_cache);
+        status = vl_cache_create(&chains, &vli_chain_cache);
     }
     return status;
 }
@@ -71,7 +71,7 @@ static struct vli_spinlock *free_lock_of(const struct vli_anon_vma *anon)
 /* A new one with one reference: a child of @parent, or a root. */
 static struct vli_anon_vma *anon_new(struct vli_anon_vma *parent, vl_how_t how)
 {
-    struct vli_anon_vma *anon = vl_cache_alloc(anon_cache, how);
+    struct vli_anon_vma *anon = vl_cache_alloc(vli_anon_cache, how);
 
     if (anon == NULL) {
         return NULL;
@@ -102,7 +102,7 @@ void vli_anon_put(struct vli_anon_vma *anon)
         VL_ASSERT(anon->chain_count == 0);
         vli_spin_lock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
         vli_spin_unlock(free_lock_of(anon), VLI_RANK_COUNT_TREE);
-        vl_cache_free(anon_cache, anon);
+        vl_cache_free(vli_anon_cache, anon);
         if (root == anon) {
             return;
         }
@@ -206,7 +206,7 @@ static void chains_free(struct vli_list *list)
     struct vli_list *tmp;
 
     vli_list_each_safe (node, tmp, list) {
-        vl_cache_free(chain_cache, vli_chain_of(node));
+        vl_cache_free(vli_chain_cache, vli_chain_of(node));
     }
 }
 
@@ -219,7 +219,7 @@ static enum vl_status chains_alloc(const struct vli_rmap_area *area, struct vli_
 
     vli_list_init(out);
     vli_list_each (node, &area->chains) {
-        chain = vl_cache_alloc(chain_cache, how);
+        chain = vl_cache_alloc(vli_chain_cache, how);
         if (chain == NULL) {
             chains_free(out);
             return VL_ENOMEM;
@@ -497,7 +497,7 @@ static void chains_drop(struct vli_list *list)
 
     vli_list_each_safe (node, tmp, list) {
         vli_anon_put(vli_chain_of(node)->anon);
-        vl_cache_free(chain_cache, vli_chain_of(node));
+        vl_cache_free(vli_chain_cache, vli_chain_of(node));
     }
 }
 
@@ -682,7 +682,7 @@ enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, struct vli_rmap
     bool is_single;
     struct vli_anon_vma *parent = newest_anon(area, &is_single);
     struct vli_anon_vma *anon = NULL;
-    struct vli_anon_chain *chain = vl_cache_alloc(chain_cache, how);
+    struct vli_anon_chain *chain = vl_cache_alloc(vli_chain_cache, how);
     bool is_used;
 
     if (chain == NULL) {
@@ -692,19 +692,19 @@ enum vl_status vli_rmap_area_prepare(struct vli_rmap_area *area, struct vli_rmap
         anon = newest_anon(beside, &is_single);
         if (is_single && vli_rmap_area_is_prepared(beside)) {
             if (!prepare_beside(area, anon, chain)) {
-                vl_cache_free(chain_cache, chain);
+                vl_cache_free(vli_chain_cache, chain);
             }
             return VL_OK;
         }
     }
     anon = anon_new(parent, how);
     if (anon == NULL) {
-        vl_cache_free(chain_cache, chain);
+        vl_cache_free(vli_chain_cache, chain);
         return VL_ENOMEM;
     }
     is_used = parent != NULL ? prepare_child(area, anon, chain) : prepare_root(area, anon, chain);
     if (!is_used) {
-        vl_cache_free(chain_cache, chain);
+        vl_cache_free(vli_chain_cache, chain);
         vli_anon_put(anon);
     }
     return VL_OK;

@@ -26,8 +26,8 @@ struct vli_anon_chain {
     struct vli_anon_vma *anon;
 };
 
-extern const char vli_anon_cache_name[];
-extern const char vli_chain_cache_name[];
+extern struct vl_cache *vli_anon_cache;
+extern struct vl_cache *vli_chain_cache;
 
 /** vli_anon_of_frame() - the anon_vma that @frame names, with a reference; NULL when it is not
  * mapped any more. */

@@ -161,10 +161,10 @@ void vli_rmap_memory(struct vli_rmap_memory *out)
 
     *out = (struct vli_rmap_memory){0, 0, 0};
     for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        if (!vli_slab_info(i, &info)) {
+        if (&vli_caches[i] != vli_anon_cache && &vli_caches[i] != vli_chain_cache) {
             continue;
         }
-        if (info.name == vli_anon_cache_name || info.name == vli_chain_cache_name) {
+        if (vli_slab_info(i, &info)) {
             out->area_bytes += info.units_active * info.object_bytes;
         }
     }

@@ -514,8 +514,10 @@ static void area_start(struct vli_slab_percpu *area, struct vl_cache *cache)
 
 enum vl_status vli_slab_start(void)
 {
-    const struct vl_cache_spec spec = {
-        .name = "sheaf", .size = VLI_SHEAF_BYTES, .align = VLI_SHEAF_BYTES};
+    const struct vl_cache_spec spec = {.name = "sheaf",
+                                       .size = VLI_SHEAF_BYTES,
+                                       .align = VLI_SHEAF_BYTES,
+                                       .flags = VL_CACHE_NO_MERGE};
     enum vl_status status;
 
     each_area(area_start, NULL);
