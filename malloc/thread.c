@@ -285,8 +285,7 @@ static void set_all(bool in_use)
     }
 }
 
-void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
-                     struct vl_cache *cache)
+void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
 {
     if (areas == NULL) { /* slab starts: there are none yet */
         return;
@@ -295,7 +294,7 @@ void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *c
         int32_t number = number_now();
 
         if (number >= 0) {
-            fn(&areas[number], cache);
+            fn(&areas[number], arg);
         }
         return;
     }
@@ -307,7 +306,7 @@ void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *c
     if (barrier()) {
         for (size_t i = 0; i < VLI_AREAS_MAX; i++) {
             if (made(i)) {
-                fn(&areas[i], cache);
+                fn(&areas[i], arg);
             }
         }
     }

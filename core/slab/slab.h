@@ -89,7 +89,8 @@ void vli_slab_flush(struct vl_cache *cache);
  * Returns: frames. Context: any. */
 size_t vli_slab_release_empty(struct vl_cache *cache);
 
-/** vli_slab_units_free() - units in slabs that are neither out nor kept by a CPU. Context: any. */
+/** vli_slab_units_free() - units that nobody has; linked: what CPUs keep counts as had, as in Linux.
+ * As of no one moment while others allocate. Context: any. */
 uint64_t vli_slab_units_free(struct vl_cache *cache);
 
 /** vli_slab_units() - units of the slab whose head frame is @head. */
@@ -185,7 +186,7 @@ VL_MUST_CHECK enum vl_status vli_slab_init(void);
  * no core lock held. */
 void vli_slab_drain(void);
 
-/* What a cache holds, for report/. Units in CPUs' lists count as in use, as in Linux. */
+/* What a cache holds, for report/. */
 struct vli_slab_info {
     const char *name;
     uint64_t units_active, units;

@@ -102,45 +102,84 @@ static inline bool on_vellum(void)
     return uname(&name) == 0 && strstr(name.version, "Vellum") != NULL;
 }
 
-/* Free memory in KiB, after what is cached for later has been given back. On one CPU: each that
- * allocates between the giving back and the look would have objects at hand again. */
+/* A number of KiB from /proc/meminfo, -1 when it is not there. */
+static inline long meminfo_kib(const char *name)
+{
+    char line[128];
+    long kib = -1;
+    size_t length = strlen(name);
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, name, length) == 0 && line[length] == ':') {
+            kib = atol(line + length + 1);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kib;
+}
+
+/* Bytes of kernel objects in use, by /proc/slabinfo. */
+static inline long object_bytes(void)
+{
+    char line[256];
+    long bytes = 0;
+    FILE *file = fopen("/proc/slabinfo", "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        char name[64];
+        long active;
+        long all;
+        long size;
+        if (sscanf(line, "%63s %ld %ld %ld", name, &active, &all, &size) == 4 &&
+            strcmp(name, "sheaf") != 0) { /* the slab allocator's own, for what CPUs keep */
+            bytes += active * size;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return bytes;
+}
+
+/* Free memory in KiB, after what is cached for later has been given back. */
 static inline long free_kib_once(void)
 {
-    cpu_set_t before;
-    cpu_set_t first;
-    CPU_ZERO(&first);
-    CPU_SET(0, &first);
-    sched_getaffinity(0, sizeof(before), &before);
-    sched_setaffinity(0, sizeof(first), &first);
     FILE *file = fopen("/proc/sys/vm/drop_caches", "w");
     if (file) {
         fputs("3\n", file);
         fclose(file);
     }
-    char line[128];
-    long free_kib = -1;
-    file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof(line), file)) {
-        sscanf(line, "MemFree: %ld", &free_kib);
-    }
-    if (file) {
-        fclose(file);
-    }
-    sched_setaffinity(0, sizeof(before), &before);
-    return free_kib;
+    return meminfo_kib("MemFree");
 }
 
-/* The same, once the tasks that ended a moment ago are wholly gone: it no longer changes. */
-static inline long free_kib_drained(void)
+/* The same with the room between the objects of slabs: objects that live on may lie in one slab
+ * more or less than before, which is no leak. */
+static inline long unused_kib_once(void)
+{
+    return free_kib_once() + meminfo_kib("Slab") - object_bytes() / 1024;
+}
+/* Either, once the tasks that ended a moment ago are wholly gone: it no longer changes. */
+static inline long settled(long (*kib_once)(void))
 {
     long last = -1;
     for (int same = 0, i = 0; same < 3 && i < 50; i++) {
-        long now = free_kib_once();
+        long now = kib_once();
         same = now == last ? same + 1 : 0;
         last = now;
         usleep(50000);
     }
     return last;
+}
+
+static inline long free_kib_drained(void)
+{
+    return settled(free_kib_once);
+}
+
+static inline long unused_kib_drained(void)
+{
+    return settled(unused_kib_once);
 }
 
 /* The count of free memory is back; only our kernel promises it. */

@@ -149,10 +149,10 @@ int main(void)
     struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
     sigaction(SIGSEGV, &action, NULL);
     in_child("first run", run_in_child);
-    long before = free_kib_drained();
+    long before = unused_kib_drained();
     in_child("second run", run_in_child);
     in_child("third run", run_in_child);
-    long after = free_kib_drained();
+    long after = unused_kib_drained();
     check_free(before, after, "free frames as before");
     return check_done();
 }

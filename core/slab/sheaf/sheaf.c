@@ -18,6 +18,10 @@
 #define CAPACITY_MIN 4u
 #define CAPACITY_MAX (VLI_SHEAF_WORDS - 1u)
 
+/* A sheaf is filled with this share of the cache's units at most, but for a few. */
+#define FILL_SHARE 8u
+#define FILL_MIN   4u
+
 /* What a barn may hold in bytes of units, and in empty sheaves. */
 #define BARN_BYTES_MAX 262144u
 #define BARN_FULL_MAX  8u
@@ -219,12 +223,22 @@ static bool use(struct vl_cache *cache, uintptr_t top)
     return true;
 }
 
+/* How many units a sheaf gets from the slabs: no more than a share of all that there are, so that
+ * the few objects of a small cache do not come to lie in many slabs, one each. */
+static uint32_t fill_wanted(const struct vli_slab_node *node)
+{
+    uint64_t share = atomic_load_explicit(&node->units, memory_order_relaxed) / FILL_SHARE;
+
+    share = share < FILL_MIN ? FILL_MIN : share;
+    return share < node->capacity ? (uint32_t)share : node->capacity;
+}
+
 /* Fills an empty sheaf from the slabs, as far as they reach, so that addresses come out of it in
  * ascending order. */
 static uintptr_t fill(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
 {
     sheaf_word *lowest = (sheaf_word *)top;
-    uint32_t had = vli_slabs_take(node, node->capacity, lowest + node->capacity);
+    uint32_t had = vli_slabs_take(node, fill_wanted(node), lowest + node->capacity);
 
     if (had < node->capacity) {
         for (uint32_t i = 0; i < had; i++) {
@@ -425,23 +439,26 @@ static void barn_empty(struct vl_cache *cache)
 
 #if defined(VL_HOST_RSEQ)
 /* The host keeps the areas, each for a CPU or a thread, and sees that nobody uses one meanwhile. */
-static void each_area(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
-                      struct vl_cache *cache)
+static void each_area(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
 {
-    vli_sheaf_areas(fn, cache);
+    vli_sheaf_areas(fn, arg);
+}
+
+static void flush_area(struct vli_slab_percpu *area, void *arg)
+{
+    vli_sheaf_drain_area(area, arg);
 }
 
 static void flush_cpus(struct vl_cache *cache)
 {
-    each_area(vli_sheaf_drain_area, cache);
+    each_area(flush_area, cache);
 }
 #else
-/* Quiescent. */
-static void each_area(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
-                      struct vl_cache *cache)
+/* Their CPUs go on using them. */
+static void each_area(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
 {
     for (unsigned cpu = 0; cpu < vl_host_cpu_count(); cpu++) {
-        fn(&vli_percpu_of(cpu)->slab, cache);
+        fn(&vli_percpu_of(cpu)->slab, arg);
     }
 }
 
@@ -506,9 +523,43 @@ void vli_sheaf_area_init(struct vli_slab_percpu *area)
     }
 }
 
-static void area_start(struct vli_slab_percpu *area, struct vl_cache *cache)
+/* Units that CPUs keep of a cache. */
+struct kept {
+    const struct vl_cache *cache;
+    uint64_t units;
+};
+
+static void count_area(struct vli_slab_percpu *area, void *arg)
 {
-    (void)cache;
+    struct kept *kept = arg;
+
+    for (unsigned which = 0; which < VLI_SHEAF_WHICH; which++) {
+        uintptr_t top =
+            atomic_load_explicit(&area->sheaf[which][kept->cache->index], memory_order_relaxed);
+
+        if (top != VLI_SHEAF_NONE) {
+            kept->units += fill_of(&kept->cache->node[0], top);
+        }
+    }
+}
+
+uint64_t vli_slab_units_free(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct kept kept = {cache, 0};
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
+    kept.units = node->units_free + (uint64_t)node->full_count * node->capacity;
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    if (node->capacity != 0) {
+        each_area(count_area, &kept);
+    }
+    return kept.units;
+}
+
+static void area_start(struct vli_slab_percpu *area, void *arg)
+{
+    (void)arg;
     vli_sheaf_area_init(area);
 }
 
@@ -565,8 +616,9 @@ static void barn_validate(struct vl_cache *cache)
     VL_ASSERT(count == node->vacant_count);
 }
 
-static void area_validate(struct vli_slab_percpu *area, struct vl_cache *cache)
+static void area_validate(struct vli_slab_percpu *area, void *arg)
 {
+    struct vl_cache *cache = arg;
     uint32_t i = cache->index;
 
     sheaf_validate(cache,

@@ -67,8 +67,7 @@ void vli_sheaf_drain_area(struct vli_slab_percpu *area, struct vl_cache *cache);
 #if defined(VL_HOST_RSEQ)
 /** vli_sheaf_areas() - the host calls @fn for each area that it keeps, in turn, nobody using it
  * meanwhile. */
-void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, struct vl_cache *cache),
-                     struct vl_cache *cache);
+void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg);
 #endif
 
 #endif

@@ -451,16 +451,6 @@ uint32_t vli_slab_units_each(const struct vl_cache *cache)
     return cache->node[0].shape[0].units;
 }
 
-uint64_t vli_slab_units_free(struct vl_cache *cache)
-{
-    struct vli_slab_node *node = &cache->node[0];
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
-    uint64_t free = node->units_free;
-
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
-    return free;
-}
-
 bool vli_slabs_is_free(struct vl_cache *cache, uintptr_t unit)
 {
     struct slab slab = slab_of_unit(cache, unit);
