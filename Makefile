@@ -210,6 +210,26 @@ $(M)/libvellum-malloc.a: $(MALLOC_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $(M)/vellum-malloc.o
 malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 	$(Q)cp -f $^ build/
+# Every tests/malloc/NAME.c but child.c is one cmocka program that is linked with the library, so
+# that its malloc is ours; NAME.cc is the same in C++.
+MALLOC_TEST_SRC := $(filter-out tests/malloc/child.c,$(wildcard tests/malloc/*.c))
+MALLOC_TEST_BIN := $(patsubst tests/malloc/%.c,$(M)/tests/%,$(MALLOC_TEST_SRC)) \
+  $(patsubst tests/malloc/%.cc,$(M)/tests/%,$(wildcard tests/malloc/*.cc))
+MALLOC_TEST_FLAGS = -Wno-unknown-warning-option -Wno-alloc-size-larger-than -Wno-use-after-free -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror
+$(M)/tests/%.o: tests/malloc/%.c tests/malloc/child.h include/vellum/malloc.h
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) -std=c11 $(MALLOC_TEST_FLAGS) -c $< -o $@
+$(M)/tests/%.o: tests/malloc/%.cc include/vellum/malloc.h
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CXX) -std=c++17 $(MALLOC_TEST_FLAGS) -c $< -o $@
+$(M)/tests/%: $(M)/tests/%.o $(M)/tests/child.o $(M)/libvellum-malloc.so
+	$(SAY)
+	$(Q)$(CXX) $< $(M)/tests/child.o -L$(M) -lvellum-malloc -Wl,-rpath,'$$ORIGIN/..' -lcmocka -pthread -o $@
+malloc-tests: $(MALLOC_TEST_BIN)
+malloc-config:
+	@echo $(M)
 -include $(shell find $(M) -name '*.d' 2>/dev/null)
 
 # The malloc benchmark: one program that knows no allocator, for LD_PRELOAD; then linked statically
