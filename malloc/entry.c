@@ -33,6 +33,7 @@ static void *unit_alloc(size_t class)
     void *unit;
 
     (void)vli_area_make();
+    vli_range_tick();
     unit = vl_cache_alloc(&vli_caches[class], VL_WAIT);
 
     errno = saved;
@@ -45,6 +46,7 @@ static void *big_alloc(size_t size, size_t align)
     void *p = NULL;
     int saved = errno;
 
+    vli_range_tick();
     if (size <= VLI_RUN_MAX && align <= VLI_RUN_MAX) {
         p = vli_run_alloc(size, align);
     }
@@ -123,6 +125,7 @@ void vli_free_slow(void *p)
     if (p == NULL) {
         return;
     }
+    vli_range_tick();
     if (vli_range_has(p)) {
         range_free(p);
     } else if (!vli_large_free(p) && vli_options.secure) {

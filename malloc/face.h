@@ -124,8 +124,16 @@ size_t vli_run_total(void);
 /** vli_range_trim() - everything that is free goes back to Linux, but @pad bytes. Returns: bytes.
  */
 size_t vli_range_trim(size_t pad);
-/** vli_range_given_back() - bytes of the range that are free and given back. */
-size_t vli_range_given_back(void);
+/** vli_range_given_back() - bytes, since the start. */
+uint64_t vli_range_given_back(void);
+/** vli_range_tick() - a slow path: from time to time what is not needed goes back. No lock held. */
+void vli_range_tick(void);
+/** vli_range_grow() - @frames more at least. Returns: how many, 0 when there are none. */
+size_t vli_range_grow(size_t frames);
+/** vli_range_reclaim() - for vl_frame_set_reclaim(). */
+size_t vli_range_reclaim(size_t wanted);
+extern _Atomic uint32_t vli_grow_word;
+extern _Atomic uint32_t vli_purge_word;
 
 /* ---- mappings of their own (large.c) ---- */
 

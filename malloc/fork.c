@@ -17,6 +17,8 @@ static void prepare(void)
     vl_host_lock(&vli_start_word);
     vl_host_lock(&vli_api_word);
     vli_heap_fork_prepare();
+    vl_host_lock(&vli_purge_word);
+    vl_host_lock(&vli_grow_word);
     vl_host_lock(&vli_area_word);
     for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
         vl_host_lock(&vli_caches[i].node[0].lock.word.both);
@@ -37,6 +39,8 @@ static void release(void)
         vl_host_unlock(&vli_caches[i].node[0].lock.word.both);
     }
     vl_host_unlock(&vli_area_word);
+    vl_host_unlock(&vli_grow_word);
+    vl_host_unlock(&vli_purge_word);
     vli_heap_fork_release();
     vl_host_unlock(&vli_api_word);
     vl_host_unlock(&vli_start_word);

@@ -18,7 +18,6 @@
 /* Pauses before a waiter sleeps: about as long as a sheaf's exchange under the lock takes. */
 #define SPINS 40u
 
-unsigned char *vli_range_base;
 VLI_ALIGNED(VLI_CACHELINE) unsigned char vli_malloc_percpu[VL_PERCPU_BYTES];
 _Thread_local struct vl_thread vli_malloc_thread;
 #if !defined(VL_HOST_RSEQ)

@@ -72,9 +72,9 @@ VLI_EXPORT void vl_malloc_stats(struct vl_malloc_stats *out)
     vl_frame_counts(&counts);
     out->large = vli_large_total();
     out->used += out->large + vli_run_total();
-    out->given_back = vli_range_given_back();
-    out->free += ((size_t)counts.free_zones << VL_PAGE_SHIFT) - out->given_back;
-    out->taken = ((size_t)counts.managed << VL_PAGE_SHIFT) + out->large - out->given_back;
+    out->given_back = (size_t)vli_range_given_back();
+    out->free += (size_t)counts.free_zones << VL_PAGE_SHIFT;
+    out->taken = ((size_t)counts.managed << VL_PAGE_SHIFT) + out->large;
     out->areas = vli_area_count();
 }
 

@@ -200,9 +200,7 @@ void *vli_large_alloc(size_t bytes, size_t align)
         unpromise();
         return NULL;
     }
-    if (vli_options.huge != VLI_HUGE_DEFAULT) {
-        vli_huge_advise(start, length);
-    }
+    vli_huge_advise(start, length);
     insert(start, length);
     return start;
 }

@@ -1,23 +1,55 @@
 /*
- * range.c - the reserved range that the core takes for physical memory.
+ * range.c - the reserved range that the core takes for physical memory: reserved once, grown into,
+ * and given back.
  *
- * Addresses are reserved once, without memory. Linux's limits on addresses (ulimit -v) are honoured
- * by trying smaller ranges. What is outside the range, or does not fit any more, is mapped by
- * itself (large.c).
+ *      base: | online: the core's frames ... | absent: addresses only ...      | side data |
+ *                                            └ online_end
  *
- * Runs of whole frames serve sizes between the classes and VLI_RUN_MAX: the head's descriptor has
- * type KMALLOC and the number of frames in index_low.
+ * Addresses are reserved without memory (PROT_NONE), a great many of them: the core's range of kind
+ * ABSENT. Where Linux limits addresses (ulimit -v), half of what is allowed, or less if that is not
+ * to be had. When a zone runs low, the reclaim function brings the next blocks online: makes them
+ * writable and tells the core. It takes an eighth of what there is, so that a large heap grows in
+ * few steps; what is not touched costs nothing but descriptors, 1/128. When there are no more, or
+ * the option `limit` forbids it, what CPUs keep goes back to the slabs and empty slabs to frame;
+ * then a request fails.
+ *
+ * Giving back: frame reports its free blocks (vl_frame_report_free), and each is taken from behind
+ * by madvise(). malloc_trim() does that with all there is. Otherwise what was not needed for a
+ * while goes: twice in a purge delay, whoever is on a slow path notes the time, and gives back as
+ * many free frames as there were at every moment of the period (the least number seen), the
+ * surplus. So memory that is freed and taken again within a delay stays, and after a peak it goes
+ * within one.
+ *
+ * Runs of whole frames serve sizes between the classes and VLI_RUN_MAX. The head's descriptor has
+ * type KMALLOC, and in index_low the number of frames.
+ *
+ * Locks: grow_word is held while the range grows; purge_word is tried, and held by who purges.
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
-#define RESERVE_MIN ((size_t)32 << 20)
+#define BLOCK_FRAMES ((size_t)1 << VL_ORDER_MAX)
+#define BLOCK_BYTES  (VL_PAGE_SIZE << VL_ORDER_MAX)
+#define RESERVE_MIN  (4 * BLOCK_BYTES)
 
+/* Slow paths between two looks at the clock. */
+#define EVENTS_A_LOOK 32u
+
+unsigned char *vli_range_base;
 uint64_t vli_range_pages;
-static size_t range_bytes;
-static _Atomic uint64_t taken;
+static size_t range_bytes; /* but for side data */
+static size_t side_bytes;
+
+_Atomic uint32_t vli_grow_word;
+static size_t online_end; /* (G) bytes from the base */
+
+static _Atomic uint64_t taken; /* what counts for the option limit */
+static _Atomic uint64_t run_frames;
+
+/* -------------------------------------------------------------------------------- limit, advice */
 
 bool vli_limit_take(size_t bytes)
 {
@@ -38,69 +70,267 @@ void vli_limit_give(size_t bytes)
 
 void vli_huge_advise(void *start, size_t bytes)
 {
-    (void)madvise(start, bytes,
-                  vli_options.huge == VLI_HUGE_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    if (vli_options.huge != VLI_HUGE_DEFAULT) {
+        (void)madvise(start, bytes,
+                      vli_options.huge == VLI_HUGE_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    }
+}
+
+/* ----------------------------------------------------------------------------------- reserving */
+
+/* How many addresses to ask for at first. */
+static size_t reserve_wanted(void)
+{
+    struct rlimit limit;
+    size_t wanted = (size_t)vli_options.reserve;
+
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur / 2 < wanted) {
+        wanted = (size_t)limit.rlim_cur / 2;
+    }
+    wanted = (size_t)vli_round_down(wanted, BLOCK_BYTES);
+    return wanted < RESERVE_MIN ? RESERVE_MIN : wanted;
+}
+
+static bool reserve(size_t bytes)
+{
+    size_t side = (size_t)vl_frame_side_bytes(bytes >> VL_PAGE_SHIFT);
+    unsigned char *start;
+    void *memory;
+
+    memory = mmap(NULL, bytes + side + BLOCK_BYTES, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    start = (unsigned char *)vli_round_up((uintptr_t)memory, BLOCK_BYTES);
+    if (mprotect(start + bytes, side, PROT_READ | PROT_WRITE) != 0) {
+        (void)munmap(memory, bytes + side + BLOCK_BYTES);
+        return false;
+    }
+    vli_range_base = start;
+    range_bytes = bytes;
+    side_bytes = side;
+    vli_range_pages = bytes >> VL_PAGE_SHIFT;
+    return true;
 }
 
 bool vli_range_reserve(void)
 {
-    size_t align = VL_PAGE_SIZE << VL_ORDER_MAX;
-    unsigned char *start;
-    void *memory;
+    size_t bytes = reserve_wanted();
 
-    for (size_t bytes = vli_options.reserve; bytes >= RESERVE_MIN; bytes /= 4) {
-        memory = mmap(NULL, bytes + align, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory != MAP_FAILED) {
-            start = (unsigned char *)vli_round_up((uintptr_t)memory, align);
-            vli_range_base = start;
-            range_bytes = bytes;
-            vli_range_pages = bytes >> VL_PAGE_SHIFT;
-            return true;
+    while (!reserve(bytes)) {
+        bytes = (size_t)vli_round_down(bytes / 4, BLOCK_BYTES);
+        if (bytes < RESERVE_MIN) {
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 {
-    if (max > 0) {
-        out[0] =
-            (struct vl_range){.start = {0}, .end = {range_bytes}, .zone = 0, .kind = VL_RANGE_FREE};
+    const struct vl_range all[] = {
+        {.start = {0}, .end = {range_bytes}, .kind = VL_RANGE_ABSENT},
+        {.start = {range_bytes}, .end = {range_bytes + side_bytes}, .kind = VL_RANGE_SIDE},
+    };
+
+    for (size_t i = 0; i < VLI_COUNT_OF(all) && i < max; i++) {
+        out[i] = all[i];
     }
-    return 1;
+    return VLI_COUNT_OF(all);
+}
+
+/* ------------------------------------------------------------------------------------- growing */
+
+/* Brings @bytes more online, whole blocks. The lock is held. */
+static bool grow_by(size_t bytes)
+{
+    unsigned char *start = vli_range_base + online_end;
+    struct vl_pfn first = {(uint32_t)(online_end >> VL_PAGE_SHIFT)};
+    struct vl_pfn end = {first.n + (uint32_t)(bytes >> VL_PAGE_SHIFT)};
+
+    if (bytes > range_bytes - online_end || !vli_limit_take(bytes)) {
+        return false;
+    }
+    if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+        vli_limit_give(bytes);
+        return false;
+    }
+    vli_huge_advise(start, bytes);
+    if (vl_frame_online(first, end) != VL_OK) {
+        vli_die("vellum malloc: block at %p is online already", (void *)start);
+    }
+    online_end += bytes;
+    return true;
+}
+
+size_t vli_range_grow(size_t frames)
+{
+    size_t least = (size_t)vli_round_up(frames, BLOCK_FRAMES) << VL_PAGE_SHIFT;
+    size_t bytes;
+
+    vl_host_lock(&vli_grow_word);
+    bytes = (size_t)vli_round_down(online_end / 8, BLOCK_BYTES);
+    bytes = bytes > least ? bytes : least;
+    if (!grow_by(bytes)) {
+        bytes = least > 0 && bytes > least && grow_by(least) ? least : 0;
+    }
+    vl_host_unlock(&vli_grow_word);
+    return bytes >> VL_PAGE_SHIFT;
+}
+
+static uint64_t frames_free(void)
+{
+    struct vl_frame_counts counts;
+
+    vl_frame_counts(&counts);
+    return counts.free_zones;
+}
+
+size_t vli_range_reclaim(size_t wanted)
+{
+    size_t got = vli_range_grow(wanted);
+    uint64_t before;
+
+    if (got == 0) {
+        before = frames_free();
+        vli_slab_drain();
+        got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
+    }
+    return got;
+}
+
+/* ----------------------------------------------------------------------------------- giving back
+ */
+
+static _Atomic uint32_t events;
+static _Atomic uint64_t purge_at;   /* ns; 0: not yet set */
+static _Atomic uint64_t least_free; /* frames, since the last time */
+static _Atomic uint64_t given_back; /* bytes, since the start */
+_Atomic uint32_t vli_purge_word;
+
+/* What is still to be told, in frames. */
+struct purge {
+    uint64_t left;
+};
+
+static bool give_back(void *arg, struct vl_pfn pfn, unsigned order)
+{
+    struct purge *purge = arg;
+    size_t bytes = VL_PAGE_SIZE << order;
+
+    if (purge->left < (uint64_t)1 << order ||
+        madvise(vl_frame_to_virt(pfn), bytes, MADV_DONTNEED) != 0) {
+        return false;
+    }
+    purge->left -= (uint64_t)1 << order;
+    atomic_fetch_add_explicit(&given_back, bytes, memory_order_relaxed);
+    return true;
+}
+
+/* Gives back @frames free frames at most. Returns: how many. */
+static uint64_t purge(uint64_t frames)
+{
+    struct purge purge = {frames};
+
+    return vl_frame_report_free(0, give_back, &purge);
+}
+
+size_t vli_range_trim(size_t pad)
+{
+    uint64_t keep = pad >> VL_PAGE_SHIFT;
+    uint64_t free;
+    uint64_t told;
+
+    vli_slab_drain();
+    vl_host_lock(&vli_purge_word);
+    free = frames_free();
+    told = purge(free > keep ? free - keep : 0);
+    vl_host_unlock(&vli_purge_word);
+    return (size_t)told << VL_PAGE_SHIFT;
+}
+
+uint64_t vli_range_given_back(void)
+{
+    return atomic_load_explicit(&given_back, memory_order_relaxed);
+}
+
+/* The period's surplus goes. */
+static void purge_surplus(void)
+{
+    uint64_t least = atomic_exchange_explicit(&least_free, UINT64_MAX, memory_order_relaxed);
+    uint64_t free;
+
+    vli_slab_drain();
+    free = frames_free();
+    if (least != UINT64_MAX && least > 0) {
+        (void)purge(least < free ? least : free);
+    }
+}
+
+/* Every so many slow paths: note the free frames, and look whether it is time. */
+static VLI_NOINLINE void look(void)
+{
+    uint64_t now = vl_host_clock_ns();
+    uint64_t at = atomic_load_explicit(&purge_at, memory_order_relaxed);
+    uint64_t free = frames_free();
+
+    if (free < atomic_load_explicit(&least_free, memory_order_relaxed)) {
+        atomic_store_explicit(&least_free, free, memory_order_relaxed);
+    }
+    if (now < at || !vl_host_try_lock(&vli_purge_word)) {
+        return;
+    }
+    atomic_store_explicit(&purge_at, now + (uint64_t)vli_options.purge_ms * 500000u,
+                          memory_order_relaxed);
+    if (at != 0) {
+        purge_surplus();
+    }
+    vl_host_unlock(&vli_purge_word);
+}
+
+void vli_range_tick(void)
+{
+    uint32_t count = atomic_load_explicit(&events, memory_order_relaxed) + 1;
+
+    /* Two that count at once are one: it does not matter. */
+    atomic_store_explicit(&events, count, memory_order_relaxed);
+    if (VLI_UNLIKELY(count % EVENTS_A_LOOK == 0) && vli_options.purge_ms >= 0) {
+        look();
+    }
 }
 
 /* ----------------------------------------------------------------------------------------- runs */
 
-static _Atomic uint64_t run_frames;
-
 void *vli_run_alloc(size_t bytes, size_t align)
 {
     size_t frames = (bytes + VL_PAGE_MASK) >> VL_PAGE_SHIFT;
-    size_t most = frames << VL_PAGE_SHIFT > align ? frames : align >> VL_PAGE_SHIFT;
-    unsigned order = vli_log2_ceil(most);
+    size_t most = frames > align >> VL_PAGE_SHIFT ? frames : align >> VL_PAGE_SHIFT;
     struct vl_pfn pfn;
     struct vl_frame *head;
 
-    if (order > VL_ORDER_MAX || vl_frame_alloc(order, VL_WAIT, &pfn) != VL_OK) {
+    if (frames == 0 || vl_frame_alloc_run(most, VL_WAIT, &pfn) != VL_OK) {
         return NULL;
+    }
+    if (most > frames) { /* a run is aligned by its length; what was for that alone goes back */
+        vl_frame_free_run((struct vl_pfn){pfn.n + (uint32_t)frames}, most - frames);
     }
     head = vli_frame_of(pfn);
     vli_frame_set_type(head, VLI_FRAME_KMALLOC);
-    head->index_low = (uint32_t)1 << order;
-    atomic_fetch_add_explicit(&run_frames, (uint64_t)1 << order, memory_order_relaxed);
+    head->index_low = (uint32_t)frames;
+    atomic_fetch_add_explicit(&run_frames, frames, memory_order_relaxed);
     return vl_frame_to_virt(pfn);
 }
 
 void vli_run_free(struct vl_frame *head)
 {
-    unsigned order = vli_log2_ceil(head->index_low);
+    size_t frames = head->index_low;
 
-    atomic_fetch_sub_explicit(&run_frames, head->index_low, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&run_frames, frames, memory_order_relaxed);
     head->index_low = 0;
     vli_frame_set_type(head, VLI_FRAME_STOCK);
-    vl_frame_free(vli_frame_pfn(head), order);
+    vl_frame_free_run(vli_frame_pfn(head), frames);
 }
 
 size_t vli_run_bytes(struct vl_frame *head)
@@ -110,23 +340,18 @@ size_t vli_run_bytes(struct vl_frame *head)
 
 void vli_run_shrink(struct vl_frame *head, size_t bytes)
 {
-    (void)head;
-    (void)bytes;
+    uint32_t frames = (uint32_t)((bytes + VL_PAGE_MASK) >> VL_PAGE_SHIFT);
+    uint32_t have = head->index_low;
+
+    if (frames == 0 || frames >= have) {
+        return;
+    }
+    head->index_low = frames;
+    atomic_fetch_sub_explicit(&run_frames, have - frames, memory_order_relaxed);
+    vl_frame_free_run((struct vl_pfn){vli_frame_pfn(head).n + frames}, have - frames);
 }
 
 size_t vli_run_total(void)
 {
     return (size_t)atomic_load_explicit(&run_frames, memory_order_relaxed) << VL_PAGE_SHIFT;
-}
-
-size_t vli_range_trim(size_t pad)
-{
-    (void)pad;
-    vli_slab_drain();
-    return 0;
-}
-
-size_t vli_range_given_back(void)
-{
-    return 0;
 }

@@ -22,7 +22,7 @@ extern char **environ;
 
 #define OPTIONS_DEFAULT                                                                            \
     {                                                                                              \
-        .percpu = true, .purge_ms = 1000, .reserve = (uint64_t)1 << 28                             \
+        .percpu = true, .purge_ms = 1000, .reserve = (uint64_t)1 << 40                             \
     }
 
 struct vli_options vli_options = OPTIONS_DEFAULT;
@@ -287,10 +287,11 @@ static bool start(void)
     }
     area->self = area;
     area->cpu = 0;
-    if (vli_frame_init() != VL_OK || vli_slab_init() != VL_OK) {
+    if (vli_frame_init() != VL_OK || vli_range_grow(1) == 0 || vli_slab_init() != VL_OK) {
         return false;
     }
     vl_frame_set_stock(false);
+    vl_frame_set_reclaim(vli_range_reclaim);
     if (!vli_area_start() || !vli_class_init()) {
         return false;
     }

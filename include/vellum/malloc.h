@@ -27,11 +27,11 @@ bool vl_malloc_is_percpu(void);
 struct vl_malloc_stats {
     size_t used;       /* in blocks that are given out, as large as their classes make them */
     size_t kept;       /* free, kept by CPUs or threads */
-    size_t free;       /* free otherwise, and not given back to Linux */
-    size_t taken;      /* from Linux: the sum of these and of what the heap needs for itself */
+    size_t free;       /* free otherwise; Linux may have taken back what is behind it */
+    size_t taken;      /* addresses in use: the sum of these and of what the heap needs itself */
     size_t large;      /* of used: blocks with a mapping of their own */
     size_t areas;      /* CPUs or threads that keep something: a number */
-    size_t given_back; /* to Linux since the start, and not taken again */
+    size_t given_back; /* to Linux since the start, all together */
 };
 
 /** vl_malloc_stats() - how much of what. */

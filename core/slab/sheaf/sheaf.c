@@ -501,7 +501,8 @@ void vli_slab_layout(struct vl_cache *cache)
 
     vli_slabs_layout(cache);
     vl_frame_counts(&counts);
-    bytes = (counts.managed << VL_PAGE_SHIFT) / BYTES_SHARE / vl_host_cpu_count();
+    bytes = counts.managed + counts.absent;
+    bytes = (bytes << VL_PAGE_SHIFT) / BYTES_SHARE / vl_host_cpu_count();
     bytes = bytes < BYTES_MAX ? bytes : BYTES_MAX;
     node->capacity = (uint32_t)(bytes / cache->unit_bytes);
     node->capacity = node->capacity < CAPACITY_MIN ? CAPACITY_MIN : node->capacity;
