@@ -109,13 +109,12 @@ static uintptr_t take_one(struct vl_cache *cache, vl_how_t how)
 
 static void give_one(struct vl_cache *cache, uintptr_t unit)
 {
-    struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
     sheaf_word word = unit;
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
     vli_slabs_give(cache, &word, 1, &out);
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
 }
 
@@ -173,8 +172,8 @@ static void barn_put(struct vl_cache *cache, uintptr_t top)
 {
     struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
-    bool is_kept = barn_keeps(node, top);
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
+    bool is_kept = barn_keeps(&cache->node[0], top);
 
     if (!is_kept) {
         (void)empty_out(cache, top, &out);
@@ -183,7 +182,7 @@ static void barn_put(struct vl_cache *cache, uintptr_t top)
             barn_add(&node->vacant, &node->vacant_count, block_of(top));
         }
     }
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
     if (!is_kept) {
         sheaf_end(block_of(top));
@@ -333,16 +332,15 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
 /* From the barn: an empty sheaf, or NONE; @top: a full one, whose units go there, or NONE. */
 static uintptr_t find_vacant(struct vl_cache *cache, uintptr_t top)
 {
-    struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
-    if (top == VLI_SHEAF_NONE || barn_keeps(node, top)) {
-        top = barn_vacant(node);
+    if (top == VLI_SHEAF_NONE || barn_keeps(&cache->node[0], top)) {
+        top = barn_vacant(&cache->node[0]);
     } else {
         top = empty_out(cache, top, &out);
     }
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
     return top;
 }
@@ -395,10 +393,10 @@ static void drain_sheaf(struct vl_cache *cache, _Atomic uintptr_t *word)
         return;
     }
     atomic_store_explicit(word, VLI_SHEAF_NONE, memory_order_relaxed);
-    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
     (void)empty_out(cache, top, &out);
     barn_add(&node->vacant, &node->vacant_count, block_of(top));
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
 }
 
@@ -419,7 +417,7 @@ static void barn_empty(struct vl_cache *cache)
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
     uintptr_t blocks = 0;
     uint32_t count = 0;
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
     while (node->full != 0) {
         uintptr_t block = barn_remove(&node->full, &node->full_count);
@@ -430,7 +428,7 @@ static void barn_empty(struct vl_cache *cache)
     while (node->vacant != 0) {
         barn_add(&blocks, &count, barn_remove(&node->vacant, &node->vacant_count));
     }
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
     while (blocks != 0) {
         sheaf_end(barn_remove(&blocks, &count));

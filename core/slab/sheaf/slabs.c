@@ -404,7 +404,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
 /* Of an order: bits in the descriptors if they have room for one for each unit. */
 static struct vli_slab_shape shape_of(uint32_t unit_bytes, uint32_t order)
 {
-    uint32_t bytes = VL_PAGE_SIZE << order;
+    uint32_t bytes = (uint32_t)VL_PAGE_SIZE << order;
     uint32_t words = 1u + WORDS_EACH * ((1u << order) - 1u);
     uint32_t units = bytes / unit_bytes;
 
