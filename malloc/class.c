@@ -17,7 +17,7 @@
 
 #define CLASSES_MAX 80u
 
-uint8_t vli_class_fine[VLI_TABLE_FINE / 8u + 1u];
+uint8_t vli_class_fine[VLI_TABLE_FINE + 1u];
 uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u];
 uint32_t vli_class_bytes[VLI_CACHES_MAX];
 
@@ -65,7 +65,7 @@ bool vli_class_init(void)
         }
     }
     for (size_t i = 0; i < VLI_COUNT_OF(vli_class_fine); i++) {
-        while (sizes[class] < i * 8u) {
+        while (sizes[class] < i) {
             class ++;
         }
         vli_class_fine[i] = numbers[class];

@@ -159,7 +159,7 @@ VLI_EXPORT void *malloc(size_t size)
     if (VLI_UNLIKELY(size >= vli_fast_limit)) {
         return malloc_coarse(size);
     }
-    unit = vli_slot_pop(vli_class_fine[(size + 7u) / 8u]);
+    unit = vli_slot_pop(vli_class_fine[size]);
     if (VLI_UNLIKELY(unit == 0)) {
         return vli_malloc_slow(size);
     }
@@ -168,14 +168,14 @@ VLI_EXPORT void *malloc(size_t size)
 
 VLI_EXPORT void free(void *p)
 {
-    uintptr_t offset = (uintptr_t)p - (uintptr_t)vli_range_base;
+    uintptr_t page = ((uintptr_t)p - (uintptr_t)vli_range_base) >> VL_PAGE_SHIFT;
 
-    if (VLI_UNLIKELY(offset >> VL_PAGE_SHIFT >= vli_fast_pages)) {
+    if (VLI_UNLIKELY(page >= vli_fast_pages)) {
         vli_free_slow(p);
         return;
     }
-    if (VLI_UNLIKELY(
-            !vli_slot_push(vli_frame_index8(vli_virt_frame((uintptr_t)p)), (uintptr_t)p))) {
+    /* The page's number in the range is the frame's. */
+    if (VLI_UNLIKELY(!vli_slot_push(vli_frame_index8(&vli_frames[page]), (uintptr_t)p))) {
         vli_free_slow(p);
     }
 }

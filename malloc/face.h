@@ -54,12 +54,12 @@ VL_MUST_CHECK bool vli_malloc_ready(void);
 /* ---- size classes (class.c) ---- */
 
 #define VLI_CLASS_MAX  VL_KMALLOC_CACHED_MAX /* largest size that a class serves */
-#define VLI_TABLE_FINE 1024u                 /* up to here by steps of 8, above of 128 */
+#define VLI_TABLE_FINE 1024u /* up to here each size has an entry, above every 128th */
 #define VLI_NO_CLASS   0xffu
 
-/* Cache number of a size (0 is none's, so that an empty table leads to slow paths): fine[(size + 7)
- * / 8], coarse[(size + 127) / 128]. */
-extern uint8_t vli_class_fine[VLI_TABLE_FINE / 8u + 1u] VLI_HIDDEN;
+/* Cache number of a size (0 is none's, so that an empty table leads to slow paths): fine[size], a
+ * byte a size, so that its index needs no arithmetic; coarse[(size + 127) / 128]. */
+extern uint8_t vli_class_fine[VLI_TABLE_FINE + 1u] VLI_HIDDEN;
 extern uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u] VLI_HIDDEN;
 /* Bytes that an object of cache number n has; 0 when it is none of ours. */
 extern uint32_t vli_class_bytes[VLI_CACHES_MAX];
@@ -68,7 +68,7 @@ extern uint32_t vli_class_bytes[VLI_CACHES_MAX];
 static VLI_ALWAYS_INLINE size_t vli_class_of(size_t size)
 {
     if (VLI_LIKELY(size <= VLI_TABLE_FINE)) {
-        return vli_class_fine[(size + 7u) / 8u];
+        return vli_class_fine[size];
     }
     return vli_class_coarse[(size + 127u) / 128u];
 }

@@ -18,7 +18,7 @@
 
 /* Descriptor of frame number 0 (a virtual base: numbers below the first frame are never looked
  * up). Set once by vli_frame_init(). */
-extern struct vl_frame *vli_frames;
+extern struct vl_frame *vli_frames VLI_HIDDEN;
 extern uint32_t vli_frames_first;
 extern uint32_t vli_frames_end;
 

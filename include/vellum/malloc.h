@@ -114,8 +114,7 @@ static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
                            "movq -8(%[temp]), %[object]\n\t"
                            "testq %[object], %[object]\n\t"
                            "jz %l[empty]\n\t"
-                           "subq $8, %[temp]\n\t"
-                           "movq %[temp], (%[area],%[index],8)")
+                           "subq $8, (%[area],%[index],8)")
         : [object] "=&r"(object), [temp] "=&r"(temp), [area] "=&r"(area)
         : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index)
         : "cc", "memory"
@@ -136,8 +135,7 @@ static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, voi
                                              "testl $511, %k[temp]\n\t"
                                              "jz %l[full]\n\t"
                                              "movq %[object], (%[temp])\n\t"
-                                             "addq $8, %[temp]\n\t"
-                                             "movq %[temp], (%[area],%[index],8)")
+                                             "addq $8, (%[area],%[index],8)")
                           : [temp] "=&r"(temp), [area] "=&r"(area)
                           : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas),
                             [index] "r"(cache->index), [object] "r"(object)

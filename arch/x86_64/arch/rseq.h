@@ -107,9 +107,8 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
                                          "movq -8(%[temp]), %[unit]\n\t"
                                          "testq %[unit], %[unit]\n\t"
                                          "jz %l[empty]\n\t"
-                                         "subq $8, %[temp]\n\t"
-                                         "movq %[temp], " VLI_RSEQ_WORD VLI_RSEQ_END
-                          : [unit] "=&r"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
+                                         "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
+                          : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
                           : "cc", "memory"
                           : empty);
@@ -130,8 +129,7 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
                                          "testl %[mask], %k[temp]\n\t"
                                          "jz %l[full]\n\t"
                                          "movq %[unit], (%[temp])\n\t"
-                                         "addq $8, %[temp]\n\t"
-                                         "movq %[temp], " VLI_RSEQ_WORD VLI_RSEQ_END
+                                         "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
                           : [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index),
                             [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
