@@ -112,10 +112,44 @@ static void list_remove(struct vli_slab_node *node, struct vl_frame *head)
 
 /* ------------------------------------------------------------------------------- units come out */
 
-/* Up to @count of one slab's. */
+/* The lowest bits of a word that are set one beside the other, at most @count. */
+static uint32_t run_of_bits(uint64_t bits, uint32_t low, uint32_t count)
+{
+    uint64_t ends = ~(bits >> low);
+    uint32_t run = ends == 0 ? 64u : vli_bit_lowest(ends);
+
+    return run < count ? run : count;
+}
+
+/* A mask of @count > 0 bits from bit @low on. */
+static uint64_t mask_of(uint32_t low, uint32_t count)
+{
+    return ~(uint64_t)0 >> (64u - count) << low;
+}
+
+/* Writes @run addresses, each @step above the one before, to @end[-1], @end[-2] … Returns: the last
+ * place written. */
+static _Atomic uintptr_t *put_run(_Atomic uintptr_t *end, uintptr_t unit, uint32_t run,
+                                  uintptr_t step)
+{
+    for (; run >= 4; run -= 4, unit += 4 * step) {
+        end -= 4;
+        atomic_store_explicit(&end[3], unit, memory_order_relaxed);
+        atomic_store_explicit(&end[2], unit + step, memory_order_relaxed);
+        atomic_store_explicit(&end[1], unit + 2 * step, memory_order_relaxed);
+        atomic_store_explicit(&end[0], unit + 3 * step, memory_order_relaxed);
+    }
+    for (; run > 0; run--, unit += step) {
+        atomic_store_explicit(--end, unit, memory_order_relaxed);
+    }
+    return end;
+}
+
+/* Up to @count of one slab's. Neighbours come in runs, since most of a slab's are free or none. */
 static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uint32_t count,
                         _Atomic uintptr_t *end)
 {
+    uintptr_t step = node->unit_bytes;
     uint32_t free = free_of(slab->head);
     uint32_t wanted = count < free ? count : free;
     uint32_t left = wanted;
@@ -123,13 +157,15 @@ static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uin
 
     while (left > 0) {
         uint64_t bits = bits_load(slab, w);
-        uintptr_t first = slab->base + (uintptr_t)w * 64u * node->unit_bytes;
 
         while (bits != 0 && left > 0) {
-            atomic_store_explicit(--end, first + vli_bit_lowest(bits) * node->unit_bytes,
-                                  memory_order_relaxed);
-            bits &= bits - 1;
-            left--;
+            uint32_t low = vli_bit_lowest(bits);
+            uint32_t run = run_of_bits(bits, low, left);
+            uintptr_t unit = slab->base + (w * 64u + low) * step;
+
+            bits &= ~mask_of(low, run);
+            left -= run;
+            end = put_run(end, unit, run, step);
         }
         bits_store(slab, w, bits);
         w += bits == 0 ? 1u : 0u;
@@ -209,44 +245,64 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
     out->first = vli_frame_pfn(slab->head).n;
 }
 
+/* Of units that come back, how many are neighbours in ascending order, at most @max. */
+static uint32_t run_of_units(const _Atomic uintptr_t *units, uint32_t max, uintptr_t step)
+{
+    const _Atomic uintptr_t *at = units;
+    const _Atomic uintptr_t *end = units + max;
+    uintptr_t next = atomic_load_explicit(at, memory_order_relaxed);
+
+    do {
+        at++;
+        next += step;
+    } while (at < end && atomic_load_explicit(at, memory_order_relaxed) == next);
+    return (uint32_t)(at - units);
+}
+
+/* Units n … n + @run - 1, all of one word, are free from now on. */
+static void set_run(struct vl_cache *cache, const struct slab *slab, uint32_t n, uint32_t run)
+{
+    uint64_t mask = mask_of(n % 64u, run);
+    uint64_t bits = bits_load(slab, n / 64u);
+
+    if (VLI_UNLIKELY((bits & mask) != 0)) {
+        uint32_t twice = (n & ~63u) + vli_bit_lowest(bits & mask);
+
+        bad_unit(cache, slab->base + (uintptr_t)twice * cache->unit_bytes, true);
+    }
+    bits_store(slab, n / 64u, bits | mask);
+    if (n / 64u < slab->head->index_low) {
+        slab->head->index_low = n / 64u;
+    }
+}
+
 /* As many of the units as are of the first one's slab. Returns: how many. */
 static uint32_t give_to(struct vl_cache *cache, const struct slab *slab,
                         const _Atomic uintptr_t *units, uint32_t count)
 {
     const struct vli_slab_node *node = &cache->node[0];
-    uint32_t word = UINT32_MAX;
-    uint64_t bits = 0;
-    uint32_t i;
+    uint32_t done = 0;
 
-    for (i = 0; i < count; i++) {
-        uintptr_t unit = atomic_load_explicit(&units[i], memory_order_relaxed);
+    while (done < count) {
+        uintptr_t unit = atomic_load_explicit(&units[done], memory_order_relaxed);
         uintptr_t offset = unit - slab->base;
         uint32_t n = (uint32_t)(offset * node->reciprocal >> 32);
-        uint64_t bit = (uint64_t)1 << (n % 64u);
+        uint32_t max = 64u - n % 64u;
+        uint32_t run;
 
         if (offset >= slab->bytes) {
             break;
         }
-        if (n / 64u != word) {
-            if (word != UINT32_MAX) {
-                bits_store(slab, word, bits);
-            }
-            word = n / 64u;
-            if (VLI_UNLIKELY(n >= slab->shape->units)) {
-                bad_unit(cache, unit, false);
-            }
-            bits = bits_load(slab, word);
-            if (word < slab->head->index_low) {
-                slab->head->index_low = word;
-            }
+        if (VLI_UNLIKELY((uintptr_t)n * node->unit_bytes != offset || n >= slab->shape->units)) {
+            bad_unit(cache, unit, false);
         }
-        if (VLI_UNLIKELY((uintptr_t)n * node->unit_bytes != offset || (bits & bit) != 0)) {
-            bad_unit(cache, unit, (uintptr_t)n * node->unit_bytes == offset);
-        }
-        bits |= bit;
+        max = max < count - done ? max : count - done;
+        max = max < slab->shape->units - n ? max : slab->shape->units - n;
+        run = run_of_units(units + done, max, node->unit_bytes);
+        set_run(cache, slab, n, run);
+        done += run;
     }
-    bits_store(slab, word, bits);
-    return i;
+    return done;
 }
 
 void vli_slabs_give(struct vl_cache *cache, const _Atomic uintptr_t *units, uint32_t count,
