@@ -188,11 +188,33 @@ static uint64_t frames_free(void)
     return counts.free_zones;
 }
 
+/* Slabs that nobody uses go back. Returns: frames. */
+static size_t take_empty(void)
+{
+    size_t frames = 0;
+
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        frames += vli_slab_release_empty(&vli_caches[i]);
+    }
+    return frames;
+}
+
+/* Before the range grows by an eighth, what classes that are not in use any more keep is used
+ * again, where that is as much; else a program that goes from size to size would need the sum of
+ * what it needs of each. */
 size_t vli_range_reclaim(size_t wanted)
 {
-    size_t got = vli_range_grow(wanted);
+    struct vl_frame_counts counts;
+    size_t got = 0;
     uint64_t before;
 
+    vl_frame_counts(&counts);
+    if (vli_slab_frames_empty() > wanted + counts.managed / 8) {
+        got = take_empty();
+    }
+    if (got < wanted || got == 0) {
+        got += vli_range_grow(wanted);
+    }
     if (got == 0) {
         before = frames_free();
         vli_slab_drain();

@@ -65,6 +65,9 @@ void vli_sheaf_area_init(struct vli_slab_percpu *area);
 void vli_sheaf_drain_area(struct vli_slab_percpu *area, struct vl_cache *cache);
 
 #if defined(VL_HOST_RSEQ)
+/** vli_slab_frames_empty() - frames in slabs of which every unit is free, about. Context: any. */
+uint64_t vli_slab_frames_empty(void);
+
 /** vli_sheaf_areas() - the host calls @fn for each area that it keeps, in turn, nobody using it
  * meanwhile. */
 void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg);
