@@ -24,6 +24,7 @@ enum vli_rank {
     VLI_RANK_PAGES,       /* object: its tree of pages */
     VLI_RANK_LRU,
     VLI_RANK_COUNT_TREE, /* small private trees and lists of space/ and rmap/ */
+    VLI_RANK_SHRINKERS,  /* frame: the list of shrinkers */
     VLI_RANK_SLAB_NODE,  /* slab: a node's partial list */
     VLI_RANK_ZONE        /* frame: a zone's free lists; innermost */
 };

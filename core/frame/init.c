@@ -374,6 +374,7 @@ enum vl_status vli_frame_init(void)
     }
     vli_stock_init();
     vl_frame_set_reclaim(NULL);
+    vli_shrink_init();
     vl_frame_counts(&counts);
     vli_log(VL_LOG_INFO,
             "memory: %llu KiB free, %llu KiB reserved, %llu KiB of descriptors; %u zones",

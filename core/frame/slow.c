@@ -14,11 +14,12 @@
  * VL_ATOMIC | VL_MAY_FAIL is for who holds a lock and comes back without it, with VL_WAIT: what he
  * took of the reserve would never be reclaimed for.
  *
- * Reclaim runs only where sleeping is allowed, with no core lock held, and never inside itself: the
- * thread is marked, and a marked thread's requests use the reserve instead. When reclaim brings
- * nothing, a request that may sleep has all CPUs empty their stocks before it fails, and waits for
- * blocks that are just being reported (report.c). It does not ask for a victim: the caller does,
- * who can give up its locks and knows what it is worth.
+ * Reclaim is the embedder's function, then the shrinkers (shrink.c). It runs only where sleeping is
+ * allowed, with no core lock held, and never inside itself: the thread is marked, and a marked
+ * thread's requests use the reserve instead. When reclaim brings nothing, a request that may sleep
+ * has the shrinkers give all they have and all CPUs empty their stocks before it fails, and waits
+ * for blocks that are just being reported (report.c). It does not ask for a victim: the caller
+ * does, who can give up its locks and knows what it is worth.
  */
 #include "core/frame/zone.h"
 
@@ -43,24 +44,41 @@ static uint32_t take(struct vli_request *request, enum vli_depth depth)
     return pfn;
 }
 
+/* About @wanted frames from the embedder's function, then from the shrinkers. Returns: how many. */
+static size_t reclaim(struct vl_thread *thread, size_t wanted)
+{
+    size_t (*function)(size_t wanted) = atomic_load_explicit(&reclaim_fn, memory_order_relaxed);
+    size_t made = 0;
+
+    if (function != NULL) {
+        atomic_fetch_or_explicit(&thread->flags, VL_THREAD_RECLAIM, memory_order_relaxed);
+        made = function(wanted);
+        atomic_fetch_and_explicit(&thread->flags, ~VL_THREAD_RECLAIM, memory_order_relaxed);
+    }
+    if (made < wanted) {
+        made += vli_shrink(wanted - made, false);
+    }
+    return made;
+}
+
 /* Has reclaim make room until the request is served or nothing more comes. */
 static uint32_t take_with_reclaim(struct vli_request *request, struct vl_thread *thread,
                                   unsigned tries)
 {
-    size_t (*reclaim)(size_t wanted) = atomic_load_explicit(&reclaim_fn, memory_order_relaxed);
     uint32_t pfn = VLI_FRAME_LINK_NONE;
     size_t made = 1;
 
-    while (reclaim != NULL && made > 0 && tries-- > 0 && pfn == VLI_FRAME_LINK_NONE) {
+    while (made > 0 && tries-- > 0 && pfn == VLI_FRAME_LINK_NONE) {
         size_t wanted = vli_zones_deficit(request->zone);
 
         vli_rank_assert_none();
-        atomic_fetch_or_explicit(&thread->flags, VL_THREAD_RECLAIM, memory_order_relaxed);
-        made = reclaim(wanted > 1u << request->order ? wanted : (size_t)1 << request->order);
-        atomic_fetch_and_explicit(&thread->flags, ~VL_THREAD_RECLAIM, memory_order_relaxed);
-        /* What it freed may lie in this CPU's stock, where it cannot become a larger block. */
-        vli_stock_drain_local();
-        pfn = take(request, VLI_DEPTH_MIN);
+        made =
+            reclaim(thread, wanted > 1u << request->order ? wanted : (size_t)1 << request->order);
+        if (made > 0) {
+            /* What it freed may lie in this CPU's stock, where it cannot become a larger block. */
+            vli_stock_drain_local();
+            pfn = take(request, VLI_DEPTH_MIN);
+        }
     }
     return pfn;
 }
@@ -90,6 +108,7 @@ static uint32_t take_last(struct vli_request *request, vl_how_t how, uint32_t th
     uint32_t pfn;
 
     if (may_sleep) {
+        (void)vli_shrink(SIZE_MAX, true);
         vli_frame_drain();
     } else {
         vli_stock_drain_local();

@@ -181,4 +181,13 @@ void vli_stock_drain_local(void);
  * Interrupts are as the caller of the API had them. */
 uint32_t vli_frame_get_slow(unsigned order, vl_how_t how);
 
+/* ---- shrinkers (shrink.c) ---- */
+
+/** vli_shrink_init() - there are none. vli_frame_init() only. */
+void vli_shrink_init(void);
+
+/** vli_shrink() - have shrinkers give back about @wanted frames; those that found nothing of late
+ * only if @asks_all. Context: thread; may sleep; no core lock held. Returns: frames. */
+size_t vli_shrink(size_t wanted, bool asks_all);
+
 #endif

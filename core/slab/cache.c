@@ -1,5 +1,5 @@
 /*
- * cache.c - caches come and go, are counted and shrunk.
+ * cache.c - caches come and go, are shared and counted.
  *
  * All caches stand in one array; a cache's place in it is its index, which its slots, its frames
  * and kmalloc's classes use. The array's entries are taken and given back under caches_lock; who
@@ -266,22 +266,6 @@ enum vl_status vl_cache_destroy(struct vl_cache *cache)
     return status;
 }
 
-size_t vl_cache_shrink(struct vl_cache *cache)
-{
-    vli_rank_assert_none();
-    vli_slab_flush(cache);
-    return vli_slab_release_empty(cache);
-}
-
-void vli_slab_drain(void)
-{
-    vli_rank_assert_none();
-    vli_slab_flush(NULL);
-    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        (void)vli_slab_release_empty(&vli_caches[i]);
-    }
-}
-
 bool vli_slab_info(unsigned index, struct vli_slab_info *out)
 {
     struct vl_cache *cache = index < VLI_CACHES_MAX ? &vli_caches[index] : NULL;
@@ -329,5 +313,6 @@ enum vl_status vli_slab_init(void)
         layout(&vli_caches[i], &spec);
         vli_caches[i].is_live = true;
     }
+    vli_slab_shrinker_init();
     return vli_slab_start();
 }

@@ -182,6 +182,9 @@ VL_MUST_CHECK bool vli_whole_resize(struct vl_frame *head, size_t size);
 /** vli_slab_init() - kmalloc's caches; after frame. vl_init() only. */
 VL_MUST_CHECK enum vl_status vli_slab_init(void);
 
+/** vli_slab_shrinker_init() - memory that is short is asked for here, too. vli_slab_init() only. */
+void vli_slab_shrinker_init(void);
+
 /** vli_slab_drain() - what CPUs keep, then every empty slab, goes back to frame. Context: thread,
  * no core lock held. */
 void vli_slab_drain(void);

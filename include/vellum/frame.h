@@ -138,7 +138,8 @@ void vl_frame_set_stock(bool on);
 
 /**
  * vl_frame_set_reclaim() - the one function called, with no lock held, from contexts that may
- * sleep, never recursively, when a zone falls below its low watermark.
+ * sleep, never recursively, when a zone falls below its low watermark. What it does not free, the
+ * shrinkers are asked for (shrink.h); it may call vl_shrink() itself.
  * @reclaim: is told how many frames are wanted, returns how many it freed; NULL for none.
  */
 void vl_frame_set_reclaim(size_t (*reclaim)(size_t wanted));

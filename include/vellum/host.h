@@ -61,6 +61,7 @@ struct vl_thread {
 };
 #define VL_THREAD_RECLAIM 1u /* inside the reclaim function: no recursion, may go below min */
 #define VL_THREAD_KILLED  2u /* being killed: may use the reserve to exit */
+#define VL_THREAD_SHRINK  4u /* inside a shrinker: none is called */
 
 #if defined(VL_HOST_INLINE)
 #include VL_HOST_INLINE

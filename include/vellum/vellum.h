@@ -10,6 +10,7 @@
 #include <vellum/types.h>
 #include <vellum/host.h>
 #include <vellum/frame.h>
+#include <vellum/shrink.h>
 #include <vellum/slab.h>
 #include <vellum/object.h>
 #include <vellum/space.h>
