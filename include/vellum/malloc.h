@@ -102,6 +102,9 @@ void vl_malloc_cache_free_slow(const struct vl_malloc_cache *cache, void *object
     "jmp 771b\n\t"                                                                                 \
     ".popsection"
 
+/* An array of free objects ends at a multiple of this. */
+#define VL_MALLOC_SHEAF_BYTES 2048
+
 /** vl_malloc_cache_alloc() - one object, not cleared, or NULL. */
 static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
 {
@@ -131,16 +134,17 @@ static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, voi
     void *temp;
     void *area;
 
-    __asm__ goto volatile(VL_MALLOC_SEQUENCE("movq (%[area],%[index],8), %[temp]\n\t"
-                                             "testl $511, %k[temp]\n\t"
-                                             "jz %l[full]\n\t"
-                                             "movq %[object], (%[temp])\n\t"
-                                             "addq $8, (%[area],%[index],8)")
-                          : [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas),
-                            [index] "r"(cache->index), [object] "r"(object)
-                          : "cc", "memory"
-                          : full);
+    __asm__ goto volatile(
+        VL_MALLOC_SEQUENCE("movq (%[area],%[index],8), %[temp]\n\t"
+                           "testl %[mask], %k[temp]\n\t"
+                           "jz %l[full]\n\t"
+                           "movq %[object], (%[temp])\n\t"
+                           "addq $8, (%[area],%[index],8)")
+        : [temp] "=&r"(temp), [area] "=&r"(area)
+        : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index),
+          [object] "r"(object), [mask] "i"(VL_MALLOC_SHEAF_BYTES - 1)
+        : "cc", "memory"
+        : full);
     return;
 full:
     vl_malloc_cache_free_slow(cache, object);

@@ -35,8 +35,12 @@ static struct vl_cache *sheaves;
 
 #define NONES8  0, 0, 0, 0, 0, 0, 0, 0
 #define NONES64 NONES8, NONES8, NONES8, NONES8, NONES8, NONES8, NONES8, NONES8
-const VLI_ALIGNED(VLI_SHEAF_BYTES) uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS] = {NONES64,
-                                                                                    NONES64};
+#if defined(VL_HOST_RSEQ)
+#define NONES NONES64, NONES64, NONES64, NONES64, NONES64, NONES64, NONES64, NONES64
+#else
+#define NONES NONES64, NONES64
+#endif
+const VLI_ALIGNED(VLI_SHEAF_BYTES) uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS] = {NONES};
 
 /* ------------------------------------------------------------------------------------ one sheaf */
 

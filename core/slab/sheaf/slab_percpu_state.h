@@ -5,12 +5,12 @@
  * A word here points just beyond the last address that the sheaf holds, so it is both the sheaf's
  * name and its fill, and one store changes it:
  *
- *      block                  lowest                top                    block + 512
+ *      block                  lowest                top                    block + bytes
  *      | (unused) |     0     | unit | unit | unit  |                      |
  *
  * The word below the lowest place is 0: who finds it there knows that the sheaf is empty. A sheaf
- * whose top is a multiple of 512 is full. So neither taking nor giving loads a bound. No sheaf at
- * all is VLI_SHEAF_NONE, which is empty for who takes and full for who gives.
+ * whose top is a multiple of VLI_SHEAF_BYTES is full. So neither taking nor giving loads a bound.
+ * No sheaf at all is VLI_SHEAF_NONE, which is empty for who takes and full for who gives.
  */
 #ifndef VLI_SLAB_PERCPU_STATE_H
 #define VLI_SLAB_PERCPU_STATE_H
@@ -21,7 +21,13 @@
 /* Caches that can exist at once, kmalloc's among them. */
 #define VLI_CACHES_MAX 128u
 
+/* A process has many objects of few sizes, and comes here by a call each time: larger sheaves are
+ * exchanged more seldom. Part of <vellum/malloc.h>'s binary interface. */
+#if defined(VL_HOST_RSEQ)
+#define VLI_SHEAF_BYTES 2048u
+#else
 #define VLI_SHEAF_BYTES 512u
+#endif
 #define VLI_SHEAF_WORDS (VLI_SHEAF_BYTES / 8u)
 
 /* No top: what a swap returns where the CPU must keep no sheaf now. */
