@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "core/frame/frame.h"
@@ -269,7 +270,8 @@ static size_t guest_scan(struct vl_shrinker *shrinker, size_t wanted)
 
     (void)wanted;
     atomic_fetch_add(&guest->inside, 1);
-    for (unsigned i = 0; i < 50; i++) {
+    for (unsigned i = 0; i < 10; i++) {
+        sched_yield(); /* long enough for another to leave */
         if (atomic_load(&guest->is_there) == 0) {
             atomic_fetch_add(&stray, 1);
         }
@@ -281,7 +283,8 @@ static size_t guest_scan(struct vl_shrinker *shrinker, size_t wanted)
 
 static void come_and_go(void *arg, unsigned cpu)
 {
-    struct guest guest;
+    static struct guest guests[CPUS];
+    struct guest *guest = &guests[cpu];
     uint64_t rounds = sim_ops(20000) / 20;
 
     (void)arg;
@@ -290,14 +293,14 @@ static void come_and_go(void *arg, unsigned cpu)
             (void)vl_shrink(1);
             continue;
         }
-        memset(&guest, 0, sizeof(guest));
-        guest.shrinker = (struct vl_shrinker){.name = "guest", .scan = guest_scan};
-        atomic_store(&guest.is_there, 1);
-        vl_shrinker_register(&guest.shrinker);
+        memset(guest, 0, sizeof(*guest));
+        guest->shrinker = (struct vl_shrinker){.name = "guest", .scan = guest_scan};
+        atomic_store(&guest->is_there, 1);
+        vl_shrinker_register(&guest->shrinker);
         (void)vl_shrink(1);
-        vl_shrinker_unregister(&guest.shrinker);
-        atomic_store(&guest.is_there, 0);
-        assert_int_equal(atomic_load(&guest.inside), 0);
+        vl_shrinker_unregister(&guest->shrinker);
+        atomic_store(&guest->is_there, 0);
+        assert_int_equal(atomic_load(&guest->inside), 0);
     }
 }
 
