@@ -29,15 +29,9 @@ static void *out_of_memory(void)
 
 static void *unit_alloc(size_t class)
 {
-    int saved = errno;
-    void *unit;
-
     (void)vli_area_make();
     vli_range_tick();
-    unit = vl_cache_alloc(&vli_caches[class], VL_WAIT);
-
-    errno = saved;
-    return unit;
+    return (void *)vli_slab_alloc_slow(&vli_caches[class], VL_WAIT);
 }
 
 /* Above the classes, or with no class for the alignment. */
@@ -103,35 +97,37 @@ static size_t class_of_address(const void *p)
     return vli_range_has(p) ? vli_frame_index8(vli_virt_frame((uintptr_t)p)) : 0;
 }
 
-static void range_free(void *p)
+/* Not in a slab. */
+static VLI_NOINLINE void big_free(void *p)
 {
-    size_t class = class_of_address(p);
     struct vl_frame *run = run_of(p);
+    int saved = errno;
 
-    if (class != 0) {
-        (void)vli_area_make();
-        vl_cache_free(&vli_caches[class], p);
-    } else if (run != NULL) {
+    if (run != NULL) {
         vli_run_free(run);
-    } else {
+    } else if (vli_range_has(p)) {
         vli_die("vellum malloc: free(%p): nothing was allocated there", p);
+    } else if (!vli_large_free(p) && vli_options.secure) {
+        vli_die("vellum malloc: free(%p): this address was never given out", p);
     }
+    errno = saved;
 }
 
 void vli_free_slow(void *p)
 {
-    int saved = errno;
+    struct vl_frame *frame;
 
     if (p == NULL) {
         return;
     }
     vli_range_tick();
-    if (vli_range_has(p)) {
-        range_free(p);
-    } else if (!vli_large_free(p) && vli_options.secure) {
-        vli_die("vellum malloc: free(%p): this address was never given out", p);
+    if (class_of_address(p) == 0) {
+        big_free(p);
+        return;
     }
-    errno = saved;
+    (void)vli_area_make();
+    frame = vli_virt_frame((uintptr_t)p);
+    vli_slab_free_slow(frame, (uintptr_t)p);
 }
 
 /* ------------------------------------------------------------------------------- malloc and free

@@ -93,6 +93,18 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 }
 #define VL_HOST_LOCK 1
 
+/* ---- how much is kept ----
+ *
+ * More than in a kernel: what nobody needed for a purge delay is drained (range.c), and so is
+ * everything before the heap would grow. Slabs of up to 256 KiB, whose free pages can be given back
+ * one by one. */
+#define VL_HOST_SHEAF_BYTES (256u << 10)
+#define VL_HOST_BARN_BYTES  (1u << 20)
+#define VL_HOST_BARN_FULL   64u
+#define VL_HOST_BARN_VACANT 16u
+#define VL_HOST_SLABS_KEPT  UINT32_MAX
+#define VL_HOST_SLAB_ORDER  6u
+
 #if defined(VL_HOST_RSEQ)
 static inline unsigned long vl_host_irq_save(void)
 {

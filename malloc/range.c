@@ -27,6 +27,7 @@
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
+#include "core/slab/sheaf/slabs.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -206,6 +207,7 @@ size_t vli_range_reclaim(size_t wanted)
 {
     struct vl_frame_counts counts;
     size_t got = 0;
+    int saved = errno;
     uint64_t before;
 
     vl_frame_counts(&counts);
@@ -220,6 +222,7 @@ size_t vli_range_reclaim(size_t wanted)
         vli_slab_drain();
         got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
     }
+    errno = saved;
     return got;
 }
 
@@ -259,18 +262,39 @@ static uint64_t purge(uint64_t frames)
     return vl_frame_report_free(0, give_back, &purge);
 }
 
+static void pages_back(uintptr_t start, size_t bytes)
+{
+    if (madvise((void *)start, bytes, MADV_DONTNEED) == 0) {
+        atomic_fetch_add_explicit(&given_back, bytes, memory_order_relaxed);
+    }
+}
+
+/* What CPUs keep goes back to the slabs, empty slabs to frame, and the pages of free units of the
+ * others to Linux. Returns: bytes of these. */
+static size_t drain_slabs(void)
+{
+    size_t bytes = 0;
+
+    vli_slab_drain();
+    for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
+        bytes += vli_slabs_purge(&vli_caches[i], pages_back);
+    }
+    return bytes;
+}
+
 size_t vli_range_trim(size_t pad)
 {
     uint64_t keep = pad >> VL_PAGE_SHIFT;
     uint64_t free;
     uint64_t told;
+    size_t bytes;
 
-    vli_slab_drain();
     vl_host_lock(&vli_purge_word);
+    bytes = drain_slabs();
     free = frames_free();
     told = purge(free > keep ? free - keep : 0);
     vl_host_unlock(&vli_purge_word);
-    return (size_t)told << VL_PAGE_SHIFT;
+    return bytes + ((size_t)told << VL_PAGE_SHIFT);
 }
 
 uint64_t vli_range_given_back(void)
@@ -284,7 +308,7 @@ static void purge_surplus(void)
     uint64_t least = atomic_exchange_explicit(&least_free, UINT64_MAX, memory_order_relaxed);
     uint64_t free;
 
-    vli_slab_drain();
+    (void)drain_slabs();
     free = frames_free();
     if (least != UINT64_MAX && least > 0) {
         (void)purge(least < free ? least : free);
@@ -297,6 +321,7 @@ static VLI_NOINLINE void look(void)
     uint64_t now = vl_host_clock_ns();
     uint64_t at = atomic_load_explicit(&purge_at, memory_order_relaxed);
     uint64_t free = frames_free();
+    int saved = errno;
 
     if (free < atomic_load_explicit(&least_free, memory_order_relaxed)) {
         atomic_store_explicit(&least_free, free, memory_order_relaxed);
@@ -310,6 +335,7 @@ static VLI_NOINLINE void look(void)
         purge_surplus();
     }
     vl_host_unlock(&vli_purge_word);
+    errno = saved;
 }
 
 void vli_range_tick(void)

@@ -20,8 +20,13 @@
 /* A slab holds this many units if that makes it no larger than ORDER_WANTED; ORDER_MAX is for what
  * would be wasted otherwise. */
 #define UNITS_WANTED 16u
+#if defined(VL_HOST_SLAB_ORDER) /* what a host has instead, in the header of VL_HOST_INLINE */
+#define ORDER_WANTED VL_HOST_SLAB_ORDER
+#define ORDER_MAX    VL_HOST_SLAB_ORDER
+#else
 #define ORDER_WANTED 3u
 #define ORDER_MAX    4u
+#endif
 /* Waste of a slab that is not worth a larger one: 1/100 of it. */
 #define WASTE_PARTS 100u
 #define ALIGN_MIN   8u

@@ -13,7 +13,7 @@
 #include "core/base/memory.h"
 
 /* What a sheaf may hold in bytes of units, unless memory is small; it holds a few at least. */
-#define BYTES_MAX    65536u
+#define BYTES_MAX    VL_HOST_SHEAF_BYTES
 #define BYTES_SHARE  2048u /* of all memory, divided by the CPUs */
 #define CAPACITY_MIN 4u
 #define CAPACITY_MAX (VLI_SHEAF_WORDS - 1u)
@@ -23,9 +23,9 @@
 #define FILL_MIN   4u
 
 /* What a barn may hold in bytes of units, and in empty sheaves. */
-#define BARN_BYTES_MAX 262144u
-#define BARN_FULL_MAX  8u
-#define VACANT_MAX     4u
+#define BARN_BYTES_MAX VL_HOST_BARN_BYTES
+#define BARN_FULL_MAX  VL_HOST_BARN_FULL
+#define VACANT_MAX     VL_HOST_BARN_VACANT
 
 /* After so many exchanges in which others were quicker a unit is taken or given alone. */
 #define TRIES 4u
@@ -509,7 +509,8 @@ void vli_slab_layout(struct vl_cache *cache)
     node->capacity = (uint32_t)(bytes / cache->unit_bytes);
     node->capacity = node->capacity < CAPACITY_MIN ? CAPACITY_MIN : node->capacity;
     node->capacity = node->capacity > CAPACITY_MAX ? CAPACITY_MAX : node->capacity;
-    node->full_max = (uint32_t)(4 * bytes / ((uint64_t)node->capacity * cache->unit_bytes));
+    node->full_max = (uint32_t)(bytes * (BARN_BYTES_MAX / BYTES_MAX) /
+                                ((uint64_t)node->capacity * cache->unit_bytes));
     node->full_max = node->full_max > BARN_FULL_MAX ? BARN_FULL_MAX : node->full_max;
     node->full = 0;
     node->vacant = 0;

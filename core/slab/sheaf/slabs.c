@@ -11,15 +11,6 @@
 #include "core/base/bits.h"
 #include "core/base/log.h"
 
-/* Slabs without a unit in use that a node keeps while nobody asks for memory back. A process keeps
- * all: it looks again and again for what was not needed (malloc/range.c), and takes these before it
- * grows; to give each back at once and get it anew would cost ten times what its units cost. */
-#if defined(VL_HOST_RSEQ)
-#define KEPT UINT32_MAX
-#else
-#define KEPT 4u
-#endif
-
 /* Words of bits in a descriptor that is not the head's: bytes 8 … 31 of its 32. */
 #define WORDS_EACH 3u
 _Static_assert(offsetof(struct vl_frame, owner) == 8 && sizeof(struct vl_frame) == 32,
@@ -151,6 +142,28 @@ static _Atomic uintptr_t *put_run(_Atomic uintptr_t *end, uintptr_t unit, uint32
     return end;
 }
 
+/* Which free units were told already (vli_slabs_purge()): a word as the bits, in a descriptor's
+ * word that they leave. There are such slabs only where all units have their bits in the head's
+ * word. */
+static _Atomic uint64_t *told_word(const struct slab *slab)
+{
+    return (_Atomic uint64_t *)(void *)&slab->head[1].owner;
+}
+
+static bool can_purge(const struct slab *slab, uint32_t unit_bytes)
+{
+    return unit_bytes >= VL_PAGE_SIZE && slab->bytes > VL_PAGE_SIZE && slab->shape->units > 1 &&
+           slab->shape->units <= 64u && slab->shape->bits_at == 0;
+}
+
+/* What is not free any more was not told. */
+static void forget_told(const struct slab *slab)
+{
+    uint64_t told = atomic_load_explicit(told_word(slab), memory_order_relaxed);
+
+    atomic_store_explicit(told_word(slab), told & bits_load(slab, 0), memory_order_relaxed);
+}
+
 /* Up to @count of one slab's. Neighbours come in runs, since most of a slab's are free or none. */
 static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uint32_t count,
                         _Atomic uintptr_t *end)
@@ -178,6 +191,9 @@ static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uin
     }
     slab->head->index_low = w;
     set_free(slab->head, free - wanted);
+    if (can_purge(slab, node->unit_bytes)) {
+        forget_told(slab);
+    }
     return wanted;
 }
 
@@ -241,7 +257,7 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
     if (had != 0) {
         list_remove(node, slab->head);
     }
-    if (node->empty_count < KEPT) {
+    if (node->empty_count < VL_HOST_SLABS_KEPT) {
         node->empty_count++;
         list_add(node, slab->head, true);
         return;
@@ -353,6 +369,9 @@ static void fill_slab(struct vl_cache *cache, const struct slab *slab)
     }
     slab->head->index_low = 0;
     set_free(slab->head, units);
+    if (can_purge(slab, cache->unit_bytes)) {
+        atomic_store_explicit(told_word(slab), 0, memory_order_relaxed);
+    }
     if (VLI_MARK_HEAD == 0 && cache->constructor == NULL) {
         return;
     }
@@ -442,20 +461,16 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
     struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
-    uint32_t next;
 
-    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE; at = next) {
-        struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
-        struct slab slab = slab_of(cache, head);
+    /* They are the last ones. */
+    while (node->empty_count > 0) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){node->partial_last});
 
-        next = head->next;
-        if (free_of(head) == slab.shape->units) {
-            list_remove(node, head);
-            node->empty_count--;
-            node->units_free -= slab.shape->units;
-            head->next = out.first;
-            out.first = at;
-        }
+        list_remove(node, head);
+        node->empty_count--;
+        node->units_free -= free_of(head);
+        head->next = out.first;
+        out.first = vli_frame_pfn(head).n;
     }
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
     return vli_slabs_release(cache, &out);
@@ -476,6 +491,107 @@ uint64_t vli_slab_frames_empty(void)
     return frames;
 }
 #endif
+
+/* --------------------------------------------------------------------- pages of free units */
+
+/* Slabs that are out of the list at once to be purged. */
+#define PURGE_SLABS 16u
+
+/* A slab that is out of the list to be purged, and its free units. */
+struct purged {
+    struct slab slab;
+    uint64_t bits;
+    uint32_t count;
+};
+
+/* Slabs with something to tell leave the list, as if all their units were in use. Returns: how many
+ * there are in @out. */
+static uint32_t purge_take(struct vl_cache *cache, struct purged *out)
+    VL_REQUIRES(&cache->node[0].lock)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint32_t count = 0;
+    uint32_t next;
+
+    for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE && count < PURGE_SLABS; at = next) {
+        struct slab slab = slab_of(cache, vli_frame_of((struct vl_pfn){at}));
+
+        next = slab.head->next;
+        if (!can_purge(&slab, cache->unit_bytes) ||
+            (bits_load(&slab, 0) & ~atomic_load_explicit(told_word(&slab), memory_order_relaxed)) ==
+                0) {
+            continue;
+        }
+        list_remove(node, slab.head);
+        node->empty_count -= free_of(slab.head) == slab.shape->units ? 1u : 0u;
+        node->units_free -= free_of(slab.head);
+        out[count++] = (struct purged){slab, bits_load(&slab, 0), free_of(slab.head)};
+        bits_store(&slab, 0, 0);
+        set_free(slab.head, 0);
+    }
+    return count;
+}
+
+/* Tells the pages of one slab. Returns: bytes. */
+static size_t purge_tell(const struct slab *slab, uint32_t unit_bytes, uint64_t bits,
+                         void (*give_back)(uintptr_t start, size_t bytes))
+{
+    uint64_t fresh = bits & ~atomic_load_explicit(told_word(slab), memory_order_relaxed);
+    size_t told = 0;
+
+    while (bits != 0) {
+        uint32_t low = vli_bit_lowest(bits);
+        uint32_t run = run_of_bits(bits, low, 64);
+        uintptr_t start = vli_round_up(slab->base + (uintptr_t)low * unit_bytes, VL_PAGE_SIZE);
+        uintptr_t end =
+            vli_round_down(slab->base + (uintptr_t)(low + run) * unit_bytes, VL_PAGE_SIZE);
+
+        if ((fresh & mask_of(low, run)) != 0 && start < end) {
+            give_back(start, end - start);
+            told += end - start;
+        }
+        bits &= ~mask_of(low, run);
+    }
+    return told;
+}
+
+/* Its free units are free again, beside what others freed meanwhile. */
+static void purge_return(struct vl_cache *cache, const struct purged *purged,
+                         struct vli_slabs_out *out) VL_REQUIRES(&cache->node[0].lock)
+{
+    const struct slab *slab = &purged->slab;
+
+    bits_store(slab, 0, bits_load(slab, 0) | purged->bits);
+    atomic_store_explicit(told_word(slab), purged->bits, memory_order_relaxed);
+    slab->head->index_low = 0;
+    settle(cache, slab, purged->count, out);
+}
+
+size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes))
+{
+    struct vli_slab_node *node = &cache->node[0];
+    struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
+    struct purged slabs[PURGE_SLABS];
+    size_t told = 0;
+    uint32_t count;
+    unsigned long flags;
+
+    do {
+        flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+        count = purge_take(cache, slabs);
+        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+        for (uint32_t i = 0; i < count; i++) {
+            told += purge_tell(&slabs[i].slab, cache->unit_bytes, slabs[i].bits, give_back);
+        }
+        flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+        for (uint32_t i = 0; i < count; i++) {
+            purge_return(cache, &slabs[i], &out);
+        }
+        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    } while (count == PURGE_SLABS);
+    (void)vli_slabs_release(cache, &out);
+    return told;
+}
 
 /* ------------------------------------------------------------------------------ figures, checks */
 

@@ -6,6 +6,21 @@
 
 #include "core/slab/slab.h"
 
+/* What a host may set otherwise, in the header that VL_HOST_INLINE names: bytes of units that a
+ * sheaf holds at most, and a barn; sheaves in a barn; slabs without a unit in use that a node keeps
+ * while nobody asks for memory back. */
+#if !defined(VL_HOST_SHEAF_BYTES)
+#define VL_HOST_SHEAF_BYTES 65536u
+#endif
+#if !defined(VL_HOST_BARN_BYTES)
+#define VL_HOST_BARN_BYTES  262144u
+#define VL_HOST_BARN_FULL   8u
+#define VL_HOST_BARN_VACANT 4u
+#endif
+#if !defined(VL_HOST_SLABS_KEPT)
+#define VL_HOST_SLABS_KEPT 4u
+#endif
+
 /* Slabs that left the list because all their units are free: to be given back once the lock is
  * left. Linked by `next`. */
 struct vli_slabs_out {
@@ -27,6 +42,14 @@ VL_MUST_CHECK bool vli_slabs_new(struct vl_cache *cache, vl_how_t how);
 
 /** vli_slabs_release() - back to frame. Returns: frames. Context: any, no node's lock held. */
 size_t vli_slabs_release(struct vl_cache *cache, struct vli_slabs_out *out);
+
+/**
+ * vli_slabs_purge() - the pages that lie wholly in free units of slabs in use are nobody's:
+ * @give_back is told each stretch of them that it was not told since a unit there was last taken.
+ * Their contents may be lost. Units of a page and more only. Context: thread; no lock is held while
+ * @give_back runs, which must not use the cache. Returns: bytes told.
+ */
+size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes));
 
 /** vli_slabs_layout() - the slabs' part of vli_slab_layout(). */
 void vli_slabs_layout(struct vl_cache *cache);
