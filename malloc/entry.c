@@ -151,12 +151,27 @@ static VLI_NOINLINE void *malloc_coarse(size_t size)
 /* Each fast path begins a cache line and so lies in two of them, not three: a cycle. */
 #define VLI_LINE_START VLI_ALIGNED(64)
 
-VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
+VLI_LINE_START /* The thread slept, or others ran: time may have passed in which no slow path came
+                  by. */
+    static VLI_NOINLINE void *
+    malloc_after_away(size_t size)
+{
+    uintptr_t unit;
+
+    vli_range_look();
+    unit = vli_slot_pop(vli_class_fine[size]);
+    return VLI_LIKELY(unit != 0) ? (void *)unit : vli_malloc_slow(size);
+}
+
+VLI_EXPORT void *malloc(size_t size)
 {
     uintptr_t unit;
 
     if (VLI_UNLIKELY(size >= vli_fast_limit)) {
         return malloc_coarse(size);
+    }
+    if (VLI_UNLIKELY(vli_rseq_was_away())) {
+        return malloc_after_away(size);
     }
     unit = vli_slot_pop(vli_class_fine[size]);
     if (VLI_UNLIKELY(unit == 0)) {

@@ -128,6 +128,8 @@ size_t vli_range_trim(size_t pad);
 uint64_t vli_range_given_back(void);
 /** vli_range_tick() - a slow path: from time to time what is not needed goes back. No lock held. */
 void vli_range_tick(void);
+/** vli_range_look() - the same, now. */
+void vli_range_look(void);
 /** vli_range_grow() - @frames more at least. Returns: how many, 0 when there are none. */
 size_t vli_range_grow(size_t frames);
 /** vli_range_reclaim() - for vl_frame_set_reclaim(). */

@@ -15,7 +15,8 @@
  *
  * Giving back: frame reports its free blocks (vl_frame_report_free), and each is taken from behind
  * by madvise(). malloc_trim() does that with all there is. Otherwise what was not needed for a
- * while goes: twice in a purge delay, whoever is on a slow path notes the time, and gives back as
+ * while goes: twice in a purge delay, whoever is on a slow path, or calls malloc() for the first
+ * time since Linux ran somebody else (vli_rseq_was_away()), notes the time, and gives back as
  * many free frames as there were at every moment of the period (the least number seen), the
  * surplus. So memory that is freed and taken again within a delay stays, and after a peak it goes
  * within one.
@@ -315,14 +316,18 @@ static void purge_surplus(void)
     }
 }
 
-/* Every so many slow paths: note the free frames, and look whether it is time. */
-static VLI_NOINLINE void look(void)
+/* Notes the free frames, and looks whether it is time. */
+VLI_NOINLINE void vli_range_look(void)
 {
-    uint64_t now = vl_host_clock_ns();
+    uint64_t now;
     uint64_t at = atomic_load_explicit(&purge_at, memory_order_relaxed);
     uint64_t free = frames_free();
     int saved = errno;
 
+    if (vli_options.purge_ms < 0) {
+        return;
+    }
+    now = vl_host_clock_ns();
     if (free < atomic_load_explicit(&least_free, memory_order_relaxed)) {
         atomic_store_explicit(&least_free, free, memory_order_relaxed);
     }
@@ -344,8 +349,8 @@ void vli_range_tick(void)
 
     /* Two that count at once are one: it does not matter. */
     atomic_store_explicit(&events, count, memory_order_relaxed);
-    if (VLI_UNLIKELY(count % EVENTS_A_LOOK == 0) && vli_options.purge_ms >= 0) {
-        look();
+    if (VLI_UNLIKELY(count % EVENTS_A_LOOK == 0)) {
+        vli_range_look();
     }
 }
 

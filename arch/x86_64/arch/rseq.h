@@ -96,6 +96,19 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
 /* Offset of the first word of the sheaves in use, or of the spares, in an area. */
 #define VLI_RSEQ_AT(which) ((which)*VLI_CACHES_MAX * sizeof(uintptr_t))
 
+/** vli_rseq_was_away() - has Linux run something else since this thread's last sequence? It clears
+ * rseq_cs of who comes back and is in none. (Where areas are threads', never.) */
+static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
+{
+    bool away;
+
+    __asm__ volatile("cmpq $0, %%fs:8(%[offset])"
+                     : "=@ccz"(away)
+                     : [offset] "r"(vli_rseq_offset)
+                     : "memory");
+    return away;
+}
+
 /** vli_slot_pop() - as slab.h has it. The empty assembly: see arch/restart.h. */
 static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
 {
@@ -166,6 +179,11 @@ stopped:
 }
 
 #else
+static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
+{
+    return false;
+}
+
 /* This thread's area. */
 extern _Thread_local struct vli_slab_percpu *vli_area_own VLI_HIDDEN;
 
