@@ -122,12 +122,14 @@ void vli_debug_find(const void *object, uintptr_t who)
     struct vl_frame *frame = vli_virt_frame(address);
 
     if (frame < vli_frames + vli_frames_first || frame >= vli_frames + vli_frames_end) {
-        vli_panic("free of 0x%lx, which is no memory of ours, by 0x%lx", (unsigned long)address,
+        vli_panic("0x%lx is no memory of ours, by 0x%lx", (unsigned long)address,
                   (unsigned long)who);
     }
 }
 
-void vli_debug_used(const struct vl_cache *cache, const void *object, uintptr_t who)
+/* Panics unless @object is one of the cache's, in use, and nobody wrote beside it. */
+static void check_object(const struct vl_cache *cache, const void *object, uintptr_t who,
+                         const char *if_free)
 {
     uintptr_t unit = (uintptr_t)object - cache->shift;
     struct vl_frame *frame;
@@ -137,20 +139,28 @@ void vli_debug_used(const struct vl_cache *cache, const void *object, uintptr_t 
     vli_debug_find(object, who);
     frame = vli_virt_frame((uintptr_t)object);
     if (vli_frame_type(frame) != VLI_FRAME_SLAB || vli_slab_cache(frame) != cache) {
-        vli_panic("free of 0x%lx, which is not of cache %s, by 0x%lx",
-                  (unsigned long)(uintptr_t)object, cache->name, (unsigned long)who);
+        vli_panic("0x%lx is not of cache %s, by 0x%lx", (unsigned long)(uintptr_t)object,
+                  cache->name, (unsigned long)who);
     }
     base = (uintptr_t)vli_frame_virt(vli_frame_pfn(vli_slab_head(frame)));
     units = vli_slab_units(vli_slab_head(frame));
     if (unit - base >= (uintptr_t)units * cache->unit_bytes ||
         (unit - base) % cache->unit_bytes != 0) {
-        vli_panic("free of 0x%lx, which is inside an object of cache %s, by 0x%lx",
+        vli_panic("0x%lx is inside an object of cache %s, by 0x%lx",
                   (unsigned long)(uintptr_t)object, cache->name, (unsigned long)who);
     }
+    if (mark_of(unit)->state != MARK_USED && mark_of(unit)->state != MARK_FREE) {
+        complain(cache, unit, "written before its start", who);
+    }
     if (mark_of(unit)->state == MARK_FREE) {
-        complain(cache, unit, "freed twice", who);
+        complain(cache, unit, if_free, who);
     }
     check_red(cache, unit, who);
+}
+
+void vli_debug_used(const struct vl_cache *cache, const void *object, uintptr_t who)
+{
+    check_object(cache, object, who, "used after it was freed");
 }
 
 void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who)
@@ -158,7 +168,7 @@ void vli_debug_free(const struct vl_cache *cache, void *object, uintptr_t who)
     uintptr_t unit = (uintptr_t)object - cache->shift;
     struct vli_slab_mark *mark = mark_of(unit);
 
-    vli_debug_used(cache, object, who);
+    check_object(cache, object, who, "freed twice");
     mark->state = MARK_FREE;
     mark->free_by = who;
     mark->free_cpu = (uint16_t)vl_host_cpu_id();

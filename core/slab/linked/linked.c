@@ -158,6 +158,9 @@ static uint64_t give_word(const struct give *give, uint64_t old, uintptr_t base)
     if (give->count == 0) {
         return (old & ~VLI_SLAB_FROZEN) | frozen;
     }
+    if (VLI_UNLIKELY(vli_slab_word_free(old) + give->count > vli_slab_word_units(old))) {
+        vli_panic("0x%lx freed twice", (unsigned long)give->first);
+    }
     atomic_store_explicit(vli_unit_link(give->last), vli_slab_word_list(old, base),
                           memory_order_relaxed);
     return vli_slab_word_make(give->first - base, vli_slab_word_free(old) + give->count,
@@ -251,7 +254,9 @@ static void slot_leave(struct vl_cache *cache, struct vli_slab_slot *slot)
     for (uintptr_t unit = give.first; unit != 0;
          unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed)) {
         give.last = unit;
-        give.count++;
+        if (VLI_UNLIKELY(++give.count > vli_slab_units(head))) {
+            vli_panic("a unit of cache %s freed twice", cache->name); /* the list is a ring */
+        }
     }
     slot_set(slot, 0, 0, 0);
     slab_give(cache, head, &give);
