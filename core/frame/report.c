@@ -16,9 +16,6 @@
 #define BATCH_BLOCKS 32u
 #define BATCH_FRAMES 4096u
 
-/* Longest that a request waits for blocks to come back. */
-#define WAIT_NS 50000000u
-
 /* Batches that came back; who waits sleeps on it. */
 static _Atomic uint32_t batches;
 /* Batches that are away. */
@@ -34,8 +31,8 @@ struct report {
 
 uint32_t vli_report_seen(void)
 {
-    /* Acquire: pairs with the release in put_back(); what came back before is there. */
-    return atomic_load_explicit(&batches, memory_order_acquire);
+    /* Pairs with put_back(): what came back before is there. */
+    return atomic_load_explicit(&batches, memory_order_seq_cst);
 }
 
 bool vli_report_wait(uint32_t seen)
@@ -43,17 +40,13 @@ bool vli_report_wait(uint32_t seen)
     /* In this order: a batch counts as back before it no longer counts as away. */
     uint32_t before = atomic_load_explicit(&away, memory_order_seq_cst);
 
-    if (vli_report_seen() != seen) {
-        return true;
-    }
-    if (before == 0) {
-        return false;
-    }
     /* Sequentially consistent: either put_back() sees this waiter, or the wait sees its batch. */
     atomic_fetch_add_explicit(&waiters, 1, memory_order_seq_cst);
-    (void)vl_host_wait(&batches, seen, WAIT_NS);
+    while (before != 0 && vli_report_seen() == seen) {
+        (void)vl_host_wait(&batches, seen, UINT64_MAX);
+    }
     atomic_fetch_sub_explicit(&waiters, 1, memory_order_relaxed);
-    return true;
+    return vli_report_seen() != seen;
 }
 
 /* Is the first free block of an order, if there is one, not told yet? */
@@ -99,7 +92,7 @@ static void put_back(struct vli_zone *zone, unsigned order, const uint32_t *pfns
         }
     }
     vli_spin_unlock_irq(&zone->lock, VLI_RANK_ZONE, irq);
-    /* Releases as well: pairs with the acquire in vli_report_seen(). */
+    /* Pairs with vli_report_seen(). */
     atomic_fetch_add_explicit(&batches, 1, memory_order_seq_cst);
     atomic_fetch_sub_explicit(&away, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&waiters, memory_order_seq_cst) != 0) {
@@ -118,15 +111,22 @@ static bool tell_batch(struct vli_zone *zone, unsigned order, struct report *rep
         return false;
     }
     while (told < count && !report->stopped) {
-        if (report->fn(report->arg, (struct vl_pfn){pfns[told]}, order)) {
-            told++;
-        } else {
-            report->stopped = true;
-        }
+        report->stopped = !report->fn(report->arg, (struct vl_pfn){pfns[told]}, order);
+        told += report->stopped ? 0 : 1;
     }
     put_back(zone, order, pfns, count, told);
     report->told += (uint64_t)told << order;
     return !report->stopped;
+}
+
+/* Who reports counts as reclaiming: a request of his does not wait for what he holds himself.
+ * Returns false when he did so already. */
+static bool mark(struct vl_thread *thread)
+{
+    uint32_t had =
+        atomic_fetch_or_explicit(&thread->flags, VL_THREAD_RECLAIM, memory_order_relaxed);
+
+    return (had & VL_THREAD_RECLAIM) == 0;
 }
 
 uint64_t vl_frame_report_free(unsigned order_min,
@@ -134,6 +134,8 @@ uint64_t vl_frame_report_free(unsigned order_min,
                               void *arg)
 {
     struct report all = {report, arg, 0, false};
+    struct vl_thread *thread = vl_host_thread();
+    bool marks = thread != NULL && mark(thread);
 
     vli_rank_assert_none();
     for (unsigned i = 0; i < vli_zone_count; i++) {
@@ -145,6 +147,9 @@ uint64_t vl_frame_report_free(unsigned order_min,
             while (all.told < most && tell_batch(zone, order, &all)) {
             }
         }
+    }
+    if (marks) {
+        atomic_fetch_and_explicit(&thread->flags, ~VL_THREAD_RECLAIM, memory_order_relaxed);
     }
     return all.told;
 }

@@ -153,7 +153,7 @@ void vli_stock_resize(void);
 uint32_t vli_report_seen(void);
 
 /** vli_report_wait() - a request found nothing: are blocks being reported, which may come back? If
- * so, waits until some did, but not for ever. @seen: what vli_report_seen() was before the request
+ * so, waits until some did. @seen: what vli_report_seen() was before the request
  * was tried. Context: thread, may sleep. */
 bool vli_report_wait(uint32_t seen);
 

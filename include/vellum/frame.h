@@ -119,8 +119,8 @@ VL_MUST_CHECK enum vl_status vl_frame_offline(struct vl_pfn start, struct vl_pfn
  * unmarked one, which is told as a whole. Allocation prefers unmarked blocks of the same order.
  *
  * While @report runs, up to 16 MiB, and no more than an eighth of what is free or else one block,
- * cannot be had: a request with VL_WAIT that finds nothing waits for them, others fail. So @report
- * must not allocate frames.
+ * cannot be had: a request with VL_WAIT that finds nothing waits for them, others fail. The thread
+ * counts as reclaiming meanwhile: requests that @report makes do not wait, and may use the reserve.
  *
  * Context: thread, no core lock held. Several may run.
  * Cost: proportional to what is told; nothing new costs a look at each order of each zone.
