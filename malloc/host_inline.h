@@ -99,7 +99,6 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
  * everything before the heap would grow. Slabs of up to 256 KiB, whose free pages can be given back
  * one by one. */
 #define VL_HOST_SHEAF_BYTES (256u << 10)
-#define VL_HOST_BARN_BYTES  (1u << 20)
 #define VL_HOST_BARN_FULL   64u
 #define VL_HOST_BARN_VACANT 16u
 #define VL_HOST_SLABS_KEPT  UINT32_MAX

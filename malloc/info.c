@@ -19,15 +19,6 @@ struct cache_sum {
     size_t free;  /* in slabs, not kept */
 };
 
-/* Units in a sheaf by its top, as vli_slab_percpu has it; 0 when it changes meanwhile. */
-static size_t fill_of(const struct vli_slab_node *node, uintptr_t top)
-{
-    uintptr_t block = (top - 1u) & ~(uintptr_t)(VLI_SHEAF_BYTES - 1u);
-    uintptr_t lowest = block + VLI_SHEAF_BYTES - node->capacity * sizeof(uintptr_t);
-
-    return top == VLI_SHEAF_NONE || top < lowest ? 0 : (top - lowest) / sizeof(uintptr_t);
-}
-
 static struct cache_sum sum_of(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
@@ -38,12 +29,12 @@ static struct cache_sum sum_of(struct vl_cache *cache)
     for (size_t i = 0; i < vli_area_end(); i++) {
         area = vli_area_at(i);
         for (unsigned w = 0; area != NULL && w < VLI_SHEAF_WHICH; w++) {
-            units += fill_of(
-                node, atomic_load_explicit(&area->sheaf[w][cache->index], memory_order_relaxed));
+            units += vli_sheaf_fill(
+                atomic_load_explicit(&area->sheaf[w][cache->index], memory_order_relaxed));
         }
     }
+    units += vli_sheaf_barn_units(cache);
     vl_host_lock(&node->lock.word.both);
-    units += (size_t)node->full_count * node->capacity;
     sum.kept = units * cache->unit_bytes;
     sum.free = (size_t)node->units_free * cache->unit_bytes;
     vl_host_unlock(&node->lock.word.both);

@@ -12,20 +12,23 @@
 #include "core/base/bits.h"
 #include "core/base/memory.h"
 
-/* What a sheaf may hold in bytes of units, unless memory is small; it holds a few at least. */
-#define BYTES_MAX    VL_HOST_SHEAF_BYTES
-#define BYTES_SHARE  2048u /* of all memory, divided by the CPUs */
-#define CAPACITY_MIN 4u
-#define CAPACITY_MAX (VLI_SHEAF_WORDS - 1u)
+/* What a sheaf may hold in bytes of units: something at least, where memory is not small; no more
+ * than a share of all objects of the cache, so that what lies idle stays in proportion. */
+#define BYTES_MAX      VL_HOST_SHEAF_BYTES
+#define BYTES_MIN      4096u
+#define BYTES_SHARE    2048u /* of all memory, divided by the CPUs */
+#define CAPACITY_SHARE 64u
+#define CAPACITY_MIN   4u
+#define CAPACITY_MAX   (VLI_SHEAF_WORDS - 3u)
 
 /* A sheaf is filled with this share of the cache's units at most, but for a few. */
 #define FILL_SHARE 8u
 #define FILL_MIN   4u
 
-/* What a barn may hold in bytes of units, and in empty sheaves. */
-#define BARN_BYTES_MAX VL_HOST_BARN_BYTES
-#define BARN_FULL_MAX  VL_HOST_BARN_FULL
-#define VACANT_MAX     VL_HOST_BARN_VACANT
+/* What a barn may hold: a share of the cache's units, in so many sheaves; and empty ones. */
+#define BARN_SHARE    8u
+#define BARN_FULL_MAX VL_HOST_BARN_FULL
+#define VACANT_MAX    VL_HOST_BARN_VACANT
 
 /* After so many exchanges in which others were quicker a unit is taken or given alone. */
 #define TRIES 4u
@@ -42,38 +45,62 @@ static struct vl_cache *sheaves;
 #endif
 const VLI_ALIGNED(VLI_SHEAF_BYTES) uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS] = {NONES};
 
+static bool has_sheaves(const struct vl_cache *cache)
+{
+    return cache->node[0].capacity_max != 0;
+}
+
 /* ------------------------------------------------------------------------------------ one sheaf */
 
-typedef _Atomic uintptr_t sheaf_word;
+/* Words at the start of a block, below the 0. */
+enum { LINK, CAPACITY, FIRST_ZERO };
+_Static_assert(CAPACITY_MAX == VLI_SHEAF_WORDS - 1 - FIRST_ZERO, "room for both, and for the 0");
 
 static uintptr_t block_of(uintptr_t top)
 {
     return (top - 1u) & ~(uintptr_t)(VLI_SHEAF_BYTES - 1u);
 }
 
-/* Top of the empty sheaf in a block. */
-static uintptr_t empty_top(const struct vli_slab_node *node, uintptr_t block)
+static uintptr_t *words_of(uintptr_t block)
 {
-    return block + VLI_SHEAF_BYTES - node->capacity * sizeof(uintptr_t);
+    return (uintptr_t *)block;
+}
+
+static uint32_t capacity_of(uintptr_t top)
+{
+    return (uint32_t)words_of(block_of(top))[CAPACITY];
+}
+
+/* Top of the empty sheaf in a block. */
+static uintptr_t empty_top(uintptr_t block)
+{
+    return block + VLI_SHEAF_BYTES - words_of(block)[CAPACITY] * sizeof(uintptr_t);
 }
 
 /* Units that a sheaf holds. */
-static uint32_t fill_of(const struct vli_slab_node *node, uintptr_t top)
+static uint32_t fill_of(uintptr_t top)
 {
-    return (uint32_t)((top - empty_top(node, block_of(top))) / sizeof(uintptr_t));
+    return (uint32_t)((top - empty_top(block_of(top))) / sizeof(uintptr_t));
 }
 
-static sheaf_word *lowest_of(const struct vli_slab_node *node, uintptr_t top)
+static uintptr_t *lowest_of(uintptr_t top)
 {
-    return (sheaf_word *)empty_top(node, block_of(top));
+    return (uintptr_t *)empty_top(block_of(top));
 }
 
-/* Writes the 0 below the lowest place. */
+static bool is_full(uintptr_t top)
+{
+    return top % VLI_SHEAF_BYTES == 0;
+}
+
+/* A block becomes an empty sheaf, with the capacity that the cache has use for now. */
 static uintptr_t make_empty(const struct vli_slab_node *node, uintptr_t block)
 {
-    uintptr_t top = empty_top(node, block);
+    uintptr_t top;
 
-    atomic_store_explicit((sheaf_word *)top - 1, 0, memory_order_relaxed);
+    words_of(block)[CAPACITY] = atomic_load_explicit(&node->capacity, memory_order_relaxed);
+    top = empty_top(block);
+    *((uintptr_t *)top - 1) = 0;
     return top;
 }
 
@@ -99,7 +126,7 @@ static void sheaf_end(uintptr_t block)
 static uintptr_t take_one(struct vl_cache *cache, vl_how_t how)
 {
     struct vli_slab_node *node = &cache->node[0];
-    sheaf_word unit = 0;
+    uintptr_t unit = 0;
     uint32_t had;
 
     do {
@@ -108,13 +135,13 @@ static uintptr_t take_one(struct vl_cache *cache, vl_how_t how)
         had = vli_slabs_take(node, 1, &unit + 1);
         vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
     } while (had == 0 && vli_slabs_new(cache, how));
-    return atomic_load_explicit(&unit, memory_order_relaxed);
+    return unit;
 }
 
 static void give_one(struct vl_cache *cache, uintptr_t unit)
 {
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
-    sheaf_word word = unit;
+    uintptr_t word = unit;
     unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
     vli_slabs_give(cache, &word, 1, &out);
@@ -127,7 +154,7 @@ static void give_one(struct vl_cache *cache, uintptr_t unit)
 
 static void barn_add(uintptr_t *list, uint32_t *count, uintptr_t block)
 {
-    atomic_store_explicit((sheaf_word *)block, *list, memory_order_relaxed);
+    words_of(block)[LINK] = *list;
     *list = block;
     (*count)++;
 }
@@ -137,7 +164,7 @@ static uintptr_t barn_remove(uintptr_t *list, uint32_t *count)
 {
     uintptr_t block = *list;
 
-    *list = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed);
+    *list = words_of(block)[LINK];
     (*count)--;
     return block;
 }
@@ -145,7 +172,7 @@ static uintptr_t barn_remove(uintptr_t *list, uint32_t *count)
 /* A full sheaf goes into the barn if there is room. */
 static bool barn_keeps(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
 {
-    if (fill_of(node, top) != node->capacity || node->full_count >= node->full_max) {
+    if (!is_full(top) || node->full_count >= node->full_max) {
         return false;
     }
     barn_add(&node->full, &node->full_count, block_of(top));
@@ -165,10 +192,9 @@ static uintptr_t barn_vacant(struct vli_slab_node *node) VL_REQUIRES(&node->lock
 static uintptr_t empty_out(struct vl_cache *cache, uintptr_t top, struct vli_slabs_out *out)
     VL_REQUIRES(&cache->node[0].lock)
 {
-    struct vli_slab_node *node = &cache->node[0];
 
-    vli_slabs_give(cache, lowest_of(node, top), fill_of(node, top), out);
-    return empty_top(node, block_of(top));
+    vli_slabs_give(cache, lowest_of(top), fill_of(top), out);
+    return empty_top(block_of(top));
 }
 
 /* A sheaf that no CPU wants. */
@@ -228,27 +254,27 @@ static bool use(struct vl_cache *cache, uintptr_t top)
 
 /* How many units a sheaf gets from the slabs: no more than a share of all that there are, so that
  * the few objects of a small cache do not come to lie in many slabs, one each. */
-static uint32_t fill_wanted(const struct vli_slab_node *node)
+static uint32_t fill_wanted(const struct vli_slab_node *node, uint32_t capacity)
 {
     uint64_t share = atomic_load_explicit(&node->units, memory_order_relaxed) / FILL_SHARE;
 
     share = share < FILL_MIN ? FILL_MIN : share;
-    return share < node->capacity ? (uint32_t)share : node->capacity;
+    return share < capacity ? (uint32_t)share : capacity;
 }
 
 /* Fills an empty sheaf from the slabs, as far as they reach, so that addresses come out of it in
  * ascending order. */
 static uintptr_t fill(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
 {
-    sheaf_word *lowest = (sheaf_word *)top;
-    uint32_t had = vli_slabs_take(node, fill_wanted(node), lowest + node->capacity);
+    uintptr_t *lowest = (uintptr_t *)top;
+    uint32_t capacity = capacity_of(top);
+    uint32_t had = vli_slabs_take(node, fill_wanted(node, capacity), lowest + capacity);
 
-    if (had < node->capacity) {
+    if (had < capacity) {
         for (uint32_t i = 0; i < had; i++) {
-            uintptr_t unit =
-                atomic_load_explicit(&lowest[node->capacity - had + i], memory_order_relaxed);
+            uintptr_t unit = lowest[capacity - had + i];
 
-            atomic_store_explicit(&lowest[i], unit, memory_order_relaxed);
+            lowest[i] = unit;
         }
     }
     return (uintptr_t)(lowest + had);
@@ -267,12 +293,8 @@ static uintptr_t find_full(struct vl_cache *cache, uintptr_t top)
             surplus = block_of(top);
         }
         top = barn_remove(&node->full, &node->full_count) + VLI_SHEAF_BYTES;
-        /* The link may have stood in place of the 0. */
-        atomic_store_explicit(lowest_of(node, top) - 1, 0, memory_order_relaxed);
     } else {
-        if (top == VLI_SHEAF_NONE) {
-            top = barn_vacant(node);
-        }
+        top = top == VLI_SHEAF_NONE ? barn_vacant(node) : make_empty(node, block_of(top));
         if (top != VLI_SHEAF_NONE) {
             top = fill(node, top);
         }
@@ -297,7 +319,7 @@ static bool refill(struct vl_cache *cache, vl_how_t how)
     if (top == VLI_SHEAF_STOPPED) {
         return false;
     }
-    if (top == VLI_SHEAF_NONE || fill_of(node, top) == 0) {
+    if (top == VLI_SHEAF_NONE || fill_of(top) == 0) {
         top = find_full(cache, top);
     }
     if (top == VLI_SHEAF_NONE) {
@@ -307,7 +329,7 @@ static bool refill(struct vl_cache *cache, vl_how_t how)
         }
         top = find_full(cache, top);
     }
-    while (fill_of(node, top) == 0) {
+    while (fill_of(top) == 0) {
         if (!vli_slabs_new(cache, how)) {
             park(cache, top);
             return false;
@@ -321,7 +343,7 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
 {
     uintptr_t unit = 0;
 
-    for (uint32_t i = 0; i < TRIES && cache->node[0].capacity != 0; i++) {
+    for (uint32_t i = 0; i < TRIES && has_sheaves(cache); i++) {
         if (!refill(cache, how)) {
             break;
         }
@@ -358,11 +380,13 @@ static bool make_room(struct vl_cache *cache)
     if (top == VLI_SHEAF_STOPPED) {
         return false;
     }
-    if (top == VLI_SHEAF_NONE || fill_of(node, top) == node->capacity) {
+    if (top == VLI_SHEAF_NONE || is_full(top)) {
         top = find_vacant(cache, top);
     }
     if (top == VLI_SHEAF_NONE) {
         top = sheaf_new(node);
+    } else if (fill_of(top) == 0) {
+        top = make_empty(node, block_of(top));
     }
     return top != VLI_SHEAF_NONE && use(cache, top);
 }
@@ -371,7 +395,7 @@ void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
 {
     struct vl_cache *cache = vli_slab_cache(frame);
 
-    for (uint32_t i = 0; i < TRIES && cache->node[0].capacity != 0; i++) {
+    for (uint32_t i = 0; i < TRIES && has_sheaves(cache); i++) {
         if (!make_room(cache)) {
             break;
         }
@@ -495,27 +519,50 @@ void vli_slab_flush(struct vl_cache *cache)
 /* ------------------------------------------------------------------------------ beginnings, checks
  */
 
-void vli_slab_layout(struct vl_cache *cache)
+/* Bytes of units that a sheaf may hold. */
+static uint64_t bytes_max(void)
 {
-    struct vli_slab_node *node = &cache->node[0];
     struct vl_frame_counts counts;
     uint64_t bytes;
 
-    vli_slabs_layout(cache);
     vl_frame_counts(&counts);
     bytes = counts.managed + counts.absent;
     bytes = (bytes << VL_PAGE_SHIFT) / BYTES_SHARE / vl_host_cpu_count();
-    bytes = bytes < BYTES_MAX ? bytes : BYTES_MAX;
-    node->capacity = (uint32_t)(bytes / cache->unit_bytes);
-    node->capacity = node->capacity < CAPACITY_MIN ? CAPACITY_MIN : node->capacity;
-    node->capacity = node->capacity > CAPACITY_MAX ? CAPACITY_MAX : node->capacity;
-    node->full_max = (uint32_t)(bytes * (BARN_BYTES_MAX / BYTES_MAX) /
-                                ((uint64_t)node->capacity * cache->unit_bytes));
-    node->full_max = node->full_max > BARN_FULL_MAX ? BARN_FULL_MAX : node->full_max;
+    return bytes < BYTES_MAX ? bytes : BYTES_MAX;
+}
+
+static uint32_t clamp(uint64_t value, uint32_t low, uint32_t high)
+{
+    return value < low ? low : value > high ? high : (uint32_t)value;
+}
+
+void vli_sheaf_resize(struct vli_slab_node *node)
+{
+    uint64_t units = atomic_load_explicit(&node->units, memory_order_relaxed);
+    uint32_t capacity;
+
+    if (node->capacity_max != 0) {
+        capacity = clamp(units / CAPACITY_SHARE, node->capacity_min, node->capacity_max);
+        atomic_store_explicit(&node->capacity, capacity, memory_order_relaxed);
+        node->full_max = clamp(units / capacity / BARN_SHARE, 1, BARN_FULL_MAX);
+    }
+}
+
+void vli_slab_layout(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    uint64_t most = bytes_max();
+    uint64_t least = most < BYTES_MIN ? most : BYTES_MIN;
+
+    vli_slabs_layout(cache);
+    node->capacity_max = clamp(most / cache->unit_bytes, CAPACITY_MIN, CAPACITY_MAX);
+    node->capacity_min = clamp(least / cache->unit_bytes, CAPACITY_MIN, CAPACITY_MAX);
     node->full = 0;
     node->vacant = 0;
     node->full_count = 0;
     node->vacant_count = 0;
+    atomic_store_explicit(&node->capacity, node->capacity_min, memory_order_relaxed);
+    node->full_max = 1;
 }
 
 void vli_sheaf_area_init(struct vli_slab_percpu *area)
@@ -533,17 +580,39 @@ struct kept {
     uint64_t units;
 };
 
+uint32_t vli_sheaf_fill(uintptr_t top)
+{
+    uint32_t capacity;
+    uint32_t fill;
+
+    if (top == VLI_SHEAF_NONE) {
+        return 0;
+    }
+    capacity = *(volatile uint32_t *)&words_of(block_of(top))[CAPACITY];
+    fill = capacity - (uint32_t)((block_of(top) + VLI_SHEAF_BYTES - top) / sizeof(uintptr_t));
+    return capacity <= CAPACITY_MAX && fill <= capacity ? fill : 0;
+}
+
+uint64_t vli_sheaf_barn_units(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint64_t units = 0;
+
+    for (uintptr_t block = node->full; block != 0; block = words_of(block)[LINK]) {
+        units += words_of(block)[CAPACITY];
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return units;
+}
+
 static void count_area(struct vli_slab_percpu *area, void *arg)
 {
     struct kept *kept = arg;
 
     for (unsigned which = 0; which < VLI_SHEAF_WHICH; which++) {
-        uintptr_t top =
-            atomic_load_explicit(&area->sheaf[which][kept->cache->index], memory_order_relaxed);
-
-        if (top != VLI_SHEAF_NONE) {
-            kept->units += fill_of(&kept->cache->node[0], top);
-        }
+        kept->units += vli_sheaf_fill(
+            atomic_load_explicit(&area->sheaf[which][kept->cache->index], memory_order_relaxed));
     }
 }
 
@@ -553,9 +622,10 @@ uint64_t vli_slab_units_free(struct vl_cache *cache)
     struct kept kept = {cache, 0};
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
 
-    kept.units = node->units_free + (uint64_t)node->full_count * node->capacity;
+    kept.units = node->units_free;
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
-    if (node->capacity != 0) {
+    kept.units += vli_sheaf_barn_units(cache);
+    if (has_sheaves(cache)) {
         each_area(count_area, &kept);
     }
     return kept.units;
@@ -578,7 +648,7 @@ enum vl_status vli_slab_start(void)
     each_area(area_start, NULL);
     status = vl_cache_create(&spec, &sheaves);
     if (status == VL_OK) {
-        sheaves->node[0].capacity = 0;
+        sheaves->node[0].capacity_max = 0;
     }
     return status;
 }
@@ -587,17 +657,17 @@ enum vl_status vli_slab_start(void)
 static void sheaf_validate(struct vl_cache *cache, uintptr_t top)
 {
     struct vli_slab_node *node = &cache->node[0];
-    const sheaf_word *lowest;
+    const uintptr_t *lowest;
 
     if (top == VLI_SHEAF_NONE) {
         return;
     }
-    VL_ASSERT(fill_of(node, top) <= node->capacity);
+    VL_ASSERT(capacity_of(top) <= node->capacity_max);
+    VL_ASSERT(fill_of(top) <= capacity_of(top));
     VL_ASSERT(!vli_slabs_is_free(sheaves, block_of(top) - sheaves->shift));
-    lowest = lowest_of(node, top);
-    for (uint32_t i = 0; i < fill_of(node, top); i++) {
-        VL_ASSERT(
-            !vli_slabs_is_free(cache, atomic_load_explicit(&lowest[i], memory_order_relaxed)));
+    lowest = lowest_of(top);
+    for (uint32_t i = 0; i < fill_of(top); i++) {
+        VL_ASSERT(!vli_slabs_is_free(cache, lowest[i]));
     }
 }
 
@@ -606,15 +676,13 @@ static void barn_validate(struct vl_cache *cache)
     struct vli_slab_node *node = &cache->node[0];
     uint32_t count = 0;
 
-    for (uintptr_t block = node->full; block != 0;
-         block = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed)) {
+    for (uintptr_t block = node->full; block != 0; block = words_of(block)[LINK]) {
         sheaf_validate(cache, block + VLI_SHEAF_BYTES);
         count++;
     }
     VL_ASSERT(count == node->full_count);
     count = 0;
-    for (uintptr_t block = node->vacant; block != 0;
-         block = atomic_load_explicit((sheaf_word *)block, memory_order_relaxed)) {
+    for (uintptr_t block = node->vacant; block != 0; block = words_of(block)[LINK]) {
         count++;
     }
     VL_ASSERT(count == node->vacant_count);

@@ -64,6 +64,13 @@ void vli_sheaf_area_init(struct vli_slab_percpu *area);
  * NULL) goes back to the slabs. Context: any. */
 void vli_sheaf_drain_area(struct vli_slab_percpu *area, struct vl_cache *cache);
 
+/** vli_sheaf_fill() - units in the sheaf with this top, which another CPU may be using: then a
+ * number that is or was about right, or 0. */
+uint32_t vli_sheaf_fill(uintptr_t top);
+
+/** vli_sheaf_barn_units() - units in a cache's full sheaves that no CPU has. Context: any. */
+uint64_t vli_sheaf_barn_units(struct vl_cache *cache);
+
 #if defined(VL_HOST_RSEQ)
 /** vli_slab_frames_empty() - frames in slabs of which every unit is free, about. Context: any. */
 uint64_t vli_slab_frames_empty(void);

@@ -126,18 +126,17 @@ static uint64_t mask_of(uint32_t low, uint32_t count)
 
 /* Writes @run addresses, each @step above the one before, to @end[-1], @end[-2] … Returns: the last
  * place written. */
-static _Atomic uintptr_t *put_run(_Atomic uintptr_t *end, uintptr_t unit, uint32_t run,
-                                  uintptr_t step)
+static uintptr_t *put_run(uintptr_t *end, uintptr_t unit, uint32_t run, uintptr_t step)
 {
     for (; run >= 4; run -= 4, unit += 4 * step) {
         end -= 4;
-        atomic_store_explicit(&end[3], unit, memory_order_relaxed);
-        atomic_store_explicit(&end[2], unit + step, memory_order_relaxed);
-        atomic_store_explicit(&end[1], unit + 2 * step, memory_order_relaxed);
-        atomic_store_explicit(&end[0], unit + 3 * step, memory_order_relaxed);
+        end[3] = unit;
+        end[2] = unit + step;
+        end[1] = unit + 2 * step;
+        end[0] = unit + 3 * step;
     }
     for (; run > 0; run--, unit += step) {
-        atomic_store_explicit(--end, unit, memory_order_relaxed);
+        *--end = unit;
     }
     return end;
 }
@@ -166,7 +165,7 @@ static void forget_told(const struct slab *slab)
 
 /* Up to @count of one slab's. Neighbours come in runs, since most of a slab's are free or none. */
 static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uint32_t count,
-                        _Atomic uintptr_t *end)
+                        uintptr_t *end)
 {
     uintptr_t step = node->unit_bytes;
     uint32_t free = free_of(slab->head);
@@ -197,7 +196,7 @@ static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uin
     return wanted;
 }
 
-uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, _Atomic uintptr_t *end)
+uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, uintptr_t *end)
 {
     uint32_t taken = 0;
 
@@ -263,76 +262,107 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
         return;
     }
     node->units_free -= has;
+    vli_sheaf_resize(&cache->node[0]);
     slab->head->next = out->first;
     out->first = vli_frame_pfn(slab->head).n;
 }
 
-/* Of units that come back, how many are neighbours in ascending order, at most @max. */
-static uint32_t run_of_units(const _Atomic uintptr_t *units, uint32_t max, uintptr_t step)
+/* Do the next eight of @units follow @next at a distance of @step? One branch for all. */
+static bool eight_follow(const uintptr_t *units, uintptr_t next, uintptr_t step)
 {
-    const _Atomic uintptr_t *at = units;
-    const _Atomic uintptr_t *end = units + max;
-    uintptr_t next = atomic_load_explicit(at, memory_order_relaxed);
+    uintptr_t fifth = next + 4 * step;
+    uintptr_t difference = units[0] ^ next;
 
-    do {
-        at++;
-        next += step;
-    } while (at < end && atomic_load_explicit(at, memory_order_relaxed) == next);
-    return (uint32_t)(at - units);
+    difference |= units[1] ^ (next + step);
+    difference |= units[2] ^ (next + 2 * step);
+    difference |= units[3] ^ (fifth - step);
+    difference |= units[4] ^ fifth;
+    difference |= units[5] ^ (fifth + step);
+    difference |= units[6] ^ (fifth + 2 * step);
+    difference |= units[7] ^ (fifth + 3 * step);
+    return difference == 0;
 }
 
-/* Units n … n + @run - 1, all of one word, are free from now on. */
-static void set_run(struct vl_cache *cache, const struct slab *slab, uint32_t n, uint32_t run)
+/* How many of @units follow each other at a distance of @step from the first one, @max at most. */
+static uint32_t follow(const uintptr_t *units, uint32_t max, uintptr_t step)
 {
-    uint64_t mask = mask_of(n % 64u, run);
-    uint64_t bits = bits_load(slab, n / 64u);
+    uintptr_t next = units[0] + step;
+    uint32_t length = 1;
 
+    while (length < max && units[length] == next) {
+        next += step;
+        length++;
+        while (length + 8 <= max && eight_follow(units + length, next, step)) {
+            next += 8 * step;
+            length += 8;
+        }
+    }
+    return length;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Gives the first of @units, number @n of its slab, and those after it that go on from there up or
+ * down, in the same word of bits. Returns: how many. */
+static uint32_t give_run(const struct vl_cache *cache, const struct slab *slab, uint32_t n,
+                         const uintptr_t *units, uint32_t count)
+{
+    uint32_t up = least(64u - n % 64u, slab->shape->units - n);
+    uint32_t length = follow(units, least(count, up), cache->unit_bytes);
+    uint32_t first = n % 64u;
+    uint64_t mask;
+    uint64_t bits;
+
+    if (length == 1) {
+        length = follow(units, least(count, first + 1u), 0 - (uintptr_t)cache->unit_bytes);
+        first -= length - 1u;
+    }
+    mask = mask_of(first, length);
+    bits = bits_load(slab, n / 64u);
     if (VLI_UNLIKELY((bits & mask) != 0)) {
-        uint32_t twice = (n & ~63u) + vli_bit_lowest(bits & mask);
-
-        bad_unit(cache, slab->base + (uintptr_t)twice * cache->unit_bytes, true);
+        bad_unit(cache,
+                 slab->base +
+                     (uintptr_t)(n - n % 64u + vli_bit_lowest(bits & mask)) * cache->unit_bytes,
+                 true);
     }
     bits_store(slab, n / 64u, bits | mask);
-    if (n / 64u < slab->head->index_low) {
-        slab->head->index_low = n / 64u;
-    }
+    return length;
 }
 
-/* As many of the units as are of the first one's slab. Returns: how many. */
-static uint32_t give_to(struct vl_cache *cache, const struct slab *slab,
-                        const _Atomic uintptr_t *units, uint32_t count)
+/* As many of the units as are of the slab. Returns: how many. */
+static uint32_t give_to(const struct vl_cache *cache, const struct slab *slab,
+                        const uintptr_t *units, uint32_t count)
 {
-    const struct vli_slab_node *node = &cache->node[0];
-    uint32_t done = 0;
+    uint64_t reciprocal = cache->node[0].reciprocal;
+    uint32_t lowest = slab->head->index_low;
+    uint32_t given = 0;
 
-    while (done < count) {
-        uintptr_t unit = atomic_load_explicit(&units[done], memory_order_relaxed);
+    while (given < count) {
+        uintptr_t unit = units[given];
         uintptr_t offset = unit - slab->base;
-        uint32_t n = (uint32_t)(offset * node->reciprocal >> 32);
-        uint32_t max = 64u - n % 64u;
-        uint32_t run;
+        uint32_t n = (uint32_t)(offset * reciprocal >> 32);
 
         if (offset >= slab->bytes) {
             break;
         }
-        if (VLI_UNLIKELY((uintptr_t)n * node->unit_bytes != offset || n >= slab->shape->units)) {
+        if (VLI_UNLIKELY((uintptr_t)n * cache->unit_bytes != offset || n >= slab->shape->units)) {
             bad_unit(cache, unit, false);
         }
-        max = max < count - done ? max : count - done;
-        max = max < slab->shape->units - n ? max : slab->shape->units - n;
-        run = run_of_units(units + done, max, node->unit_bytes);
-        set_run(cache, slab, n, run);
-        done += run;
+        given += give_run(cache, slab, n, units + given, count - given);
+        lowest = least(lowest, n / 64u);
     }
-    return done;
+    slab->head->index_low = lowest;
+    return given;
 }
 
-void vli_slabs_give(struct vl_cache *cache, const _Atomic uintptr_t *units, uint32_t count,
+void vli_slabs_give(struct vl_cache *cache, const uintptr_t *units, uint32_t count,
                     struct vli_slabs_out *out)
 {
     while (count > 0) {
-        struct slab slab =
-            slab_of_unit(cache, atomic_load_explicit(&units[0], memory_order_relaxed));
+        struct slab slab = slab_of_unit(cache, units[0]);
         uint32_t given = give_to(cache, &slab, units, count);
 
         settle(cache, &slab, given, out);
@@ -417,11 +447,12 @@ bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
     atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
     atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
-    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
     node->units_free += slab.shape->units;
     node->empty_count++;
     list_add(node, head, true);
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_sheaf_resize(&cache->node[0]);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     return true;
 }
 
@@ -460,7 +491,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
     /* They are the last ones. */
     while (node->empty_count > 0) {
@@ -472,7 +503,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
         head->next = out.first;
         out.first = vli_frame_pfn(head).n;
     }
-    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     return vli_slabs_release(cache, &out);
 }
 
@@ -577,17 +608,17 @@ size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start
     unsigned long flags;
 
     do {
-        flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+        flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
         count = purge_take(cache, slabs);
-        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+        vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
         for (uint32_t i = 0; i < count; i++) {
             told += purge_tell(&slabs[i].slab, cache->unit_bytes, slabs[i].bits, give_back);
         }
-        flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+        flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
         for (uint32_t i = 0; i < count; i++) {
             purge_return(cache, &slabs[i], &out);
         }
-        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+        vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     } while (count == PURGE_SLABS);
     (void)vli_slabs_release(cache, &out);
     return told;

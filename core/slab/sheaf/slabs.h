@@ -7,14 +7,13 @@
 #include "core/slab/slab.h"
 
 /* What a host may set otherwise, in the header that VL_HOST_INLINE names: bytes of units that a
- * sheaf holds at most, and a barn; sheaves in a barn; slabs without a unit in use that a node keeps
- * while nobody asks for memory back. */
+ * sheaf holds at most; full and empty sheaves in a barn; slabs without a unit in use that a node
+ * keeps while nobody asks for memory back. */
 #if !defined(VL_HOST_SHEAF_BYTES)
 #define VL_HOST_SHEAF_BYTES 65536u
 #endif
-#if !defined(VL_HOST_BARN_BYTES)
-#define VL_HOST_BARN_BYTES  262144u
-#define VL_HOST_BARN_FULL   8u
+#if !defined(VL_HOST_BARN_FULL)
+#define VL_HOST_BARN_FULL   16u
 #define VL_HOST_BARN_VACANT 4u
 #endif
 #if !defined(VL_HOST_SLABS_KEPT)
@@ -29,12 +28,12 @@ struct vli_slabs_out {
 
 /** vli_slabs_take() - up to @count free units go to @end[-1], @end[-2] …, in ascending order as far
  * as they are of one slab. Returns: how many. */
-uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, _Atomic uintptr_t *end)
+uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, uintptr_t *end)
     VL_REQUIRES(&node->lock);
 
 /** vli_slabs_give() - @count units go back. Panics when one is not of the cache, not a unit's start
  * or free already. */
-void vli_slabs_give(struct vl_cache *cache, const _Atomic uintptr_t *units, uint32_t count,
+void vli_slabs_give(struct vl_cache *cache, const uintptr_t *units, uint32_t count,
                     struct vli_slabs_out *out) VL_REQUIRES(&cache->node[0].lock);
 
 /** vli_slabs_new() - one more slab, all free. False: no memory. Context: as @how says; no lock. */
@@ -50,6 +49,10 @@ size_t vli_slabs_release(struct vl_cache *cache, struct vli_slabs_out *out);
  * @give_back runs, which must not use the cache. Returns: bytes told.
  */
 size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes));
+
+/** vli_sheaf_resize() - the cache has another number of units: sheaf.c adapts what is kept of it.
+ */
+void vli_sheaf_resize(struct vli_slab_node *node) VL_REQUIRES(&node->lock);
 
 /** vli_slabs_layout() - the slabs' part of vli_slab_layout(). */
 void vli_slabs_layout(struct vl_cache *cache);
