@@ -215,7 +215,7 @@ malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 MALLOC_TEST_SRC := $(filter-out tests/malloc/child.c,$(wildcard tests/malloc/*.c))
 MALLOC_TEST_BIN := $(patsubst tests/malloc/%.c,$(M)/tests/%,$(MALLOC_TEST_SRC)) \
   $(patsubst tests/malloc/%.cc,$(M)/tests/%,$(wildcard tests/malloc/*.cc))
-MALLOC_TEST_FLAGS = -Wno-unknown-warning-option -Wno-alloc-size-larger-than -Wno-use-after-free -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror
+MALLOC_TEST_FLAGS = -Wno-unknown-warning-option -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror
 $(M)/tests/%.o: tests/malloc/%.c tests/malloc/child.h include/vellum/malloc.h
 	@mkdir -p $(@D)
 	$(SAY)

@@ -11,12 +11,16 @@
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
+#include "core/slab/sheaf/slabs.h"
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* What freed memory is filled with in secure mode. */
+#define FREED 0xdf
 
 /* ------------------------------------------------------------------------------------ slow sides
  */
@@ -103,7 +107,13 @@ static VLI_NOINLINE void big_free(void *p)
     struct vl_frame *run = run_of(p);
     int saved = errno;
 
+    if (!vli_malloc_ready()) { /* nothing was allocated yet, and options were not read */
+        return;
+    }
     if (run != NULL) {
+        if (vli_options.secure) {
+            memset(p, FREED, vli_run_bytes(run));
+        }
         vli_run_free(run);
     } else if (vli_range_has(p)) {
         vli_die("vellum malloc: free(%p): nothing was allocated there", p);
@@ -113,10 +123,37 @@ static VLI_NOINLINE void big_free(void *p)
     errno = saved;
 }
 
+/* Is @p the start of a unit of its slab that is in use? */
+static bool is_in_use(struct vl_cache *cache, const void *p)
+{
+    struct vl_frame *head = vli_slab_head(vli_virt_frame((uintptr_t)p));
+    uintptr_t offset = (uintptr_t)p - (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+    bool is_free;
+
+    if (offset % cache->unit_bytes != 0 || offset / cache->unit_bytes >= vli_slab_units(head)) {
+        return false;
+    }
+    vl_host_lock(&cache->node[0].lock.word.both);
+    is_free = vli_slabs_is_free(cache, (uintptr_t)p);
+    vl_host_unlock(&cache->node[0].lock.word.both);
+    return !is_free;
+}
+
+/* In secure mode there are no areas: a unit is marked as free in its slab at once, and slab panics
+ * at once over a unit that is free already, or something that is none. What is not in use is not
+ * filled: it may be somebody else's by now. */
+static VLI_NOINLINE void secure_free(void *p)
+{
+    struct vl_cache *cache = &vli_caches[class_of_address(p)];
+
+    if (is_in_use(cache, p)) {
+        memset(p, FREED, cache->unit_bytes);
+    }
+    vli_slab_free_slow(vli_virt_frame((uintptr_t)p), (uintptr_t)p);
+}
+
 void vli_free_slow(void *p)
 {
-    struct vl_frame *frame;
-
     if (p == NULL) {
         return;
     }
@@ -125,9 +162,12 @@ void vli_free_slow(void *p)
         big_free(p);
         return;
     }
+    if (VLI_UNLIKELY(vli_options.secure)) {
+        secure_free(p);
+        return;
+    }
     (void)vli_area_make();
-    frame = vli_virt_frame((uintptr_t)p);
-    vli_slab_free_slow(frame, (uintptr_t)p);
+    vli_slab_free_slow(vli_virt_frame((uintptr_t)p), (uintptr_t)p);
 }
 
 /* ------------------------------------------------------------------------------- malloc and free
@@ -242,17 +282,54 @@ static void *adopt(const void *p, size_t size)
     return fresh;
 }
 
-/* May a block of @have bytes stay where it is for @size? Not when more than half would be unused.
- */
+/* May a block of @have bytes stay as it is for @size? Not when more than half would be unused. */
 static bool fits(size_t have, size_t size)
 {
     return size <= have && (size >= have / 2 || have <= 64);
 }
 
+/* A block that grows will grow again: one that moves for it, and is copied, gets an eighth more
+ * than was asked for, so that growing by small steps costs a copy each time it has grown by an
+ * eighth. Up to VLI_CLASS_MAX classes do that by themselves. */
+static void *malloc_to_grow(size_t size)
+{
+    void *p = NULL;
+
+    if (size > VLI_CLASS_MAX && size <= VLI_RUN_MAX - size / 8) {
+        p = malloc(size + size / 8);
+    }
+    return p != NULL ? p : malloc(size);
+}
+
+static void *move(void *p, size_t have, size_t size)
+{
+    void *fresh = size > have ? malloc_to_grow(size) : malloc(size);
+
+    if (fresh != NULL) {
+        memcpy(fresh, p, have < size ? have : size);
+        free(p);
+    } else if (size <= have) {
+        return p; /* a shrink does not fail */
+    }
+    return fresh;
+}
+
+/* Whether there is such a block is known by its length. In secure mode freed ones are looked for.
+ */
+static void check_block(const void *p, size_t have)
+{
+    size_t class = class_of_address(p);
+
+    if ((have == 0 && (vli_options.secure || vli_range_has(p))) ||
+        (vli_options.secure && class != 0 && !is_in_use(&vli_caches[class], p))) {
+        vli_die("vellum malloc: realloc(%p): there is no block in use", p);
+    }
+}
+
 VLI_EXPORT void *realloc(void *p, size_t size)
 {
+    struct vl_frame *run;
     size_t have;
-    void *fresh;
 
     if (p == NULL) {
         return malloc(size);
@@ -262,27 +339,25 @@ VLI_EXPORT void *realloc(void *p, size_t size)
         return NULL;
     }
     have = malloc_usable_size(p);
+    if (VLI_UNLIKELY(have == 0 || vli_options.secure)) {
+        check_block(p, have);
+    }
     if (have == 0) {
-        if (vli_options.secure || vli_range_has(p)) {
-            vli_die("vellum malloc: realloc(%p): this address was never given out", p);
-        }
         return adopt(p, size);
     }
     if (fits(have, size)) {
         return p;
     }
     if (!vli_range_has(p) && size > VLI_RUN_MAX) {
-        fresh = vli_large_resize(p, size);
-        return fresh != NULL ? fresh : out_of_memory();
+        p = vli_large_resize(p, size);
+        return p != NULL ? p : out_of_memory();
     }
-    fresh = malloc(size);
-    if (fresh != NULL) {
-        memcpy(fresh, p, have < size ? have : size);
-        free(p);
-    } else if (size <= have) {
-        return p; /* a shrink does not fail */
+    run = run_of(p);
+    if (run != NULL && size > VLI_CLASS_MAX && size < have) {
+        vli_run_shrink(run, size);
+        return p;
     }
-    return fresh;
+    return move(p, have, size);
 }
 
 VLI_EXPORT void *reallocarray(void *p, size_t count, size_t size)

@@ -207,6 +207,9 @@ static bool make_thread(void)
 
 bool vli_area_make(void)
 {
+    if (VLI_UNLIKELY(vli_options.secure)) {
+        return false; /* nothing is kept: a free is known as one at once */
+    }
     return is_percpu ? make_percpu() : make_thread();
 }
 
