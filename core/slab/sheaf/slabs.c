@@ -600,7 +600,6 @@ static void purge_return(struct vl_cache *cache, const struct purged *purged,
 
 size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes))
 {
-    struct vli_slab_node *node = &cache->node[0];
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
     struct purged slabs[PURGE_SLABS];
     size_t told = 0;
