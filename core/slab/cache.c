@@ -250,9 +250,20 @@ static void report_leak(struct vl_cache *cache)
     vli_debug_report(cache);
 }
 
+/* Somebody else who shrinks all caches may be giving the last slabs back, out of any lock; it reads
+ * the cache until they are not counted any more. */
+static void wait_for_slabs(struct vl_cache *cache)
+{
+    /* Acquire: pairs with the release of whoever gives a slab back. */
+    while (atomic_load_explicit(&cache->node[0].slabs, memory_order_acquire) != 0) {
+        vl_host_cpu_relax();
+    }
+}
+
 enum vl_status vl_cache_destroy(struct vl_cache *cache)
 {
     enum vl_status status = VL_OK;
+    uint64_t units;
     uint32_t flags;
 
     VL_ASSERT(cache->index >= VL_KMALLOC_CLASSES);
@@ -260,9 +271,11 @@ enum vl_status vl_cache_destroy(struct vl_cache *cache)
         return VL_OK;
     }
     (void)vl_cache_shrink(cache);
-    if (atomic_load_explicit(&cache->node[0].slabs, memory_order_relaxed) != 0) {
+    if (units_out(cache, &units) != 0) {
         report_leak(cache);
         status = VL_EBUSY;
+    } else {
+        wait_for_slabs(cache);
     }
     vli_rw_write_lock(&caches_lock);
     cache->flags = flags;

@@ -200,15 +200,15 @@ void sim_irq_stop(void)
     atomic_store(&irq_handler, NULL);
 }
 
+/* Interrupts stay off: one that waits would come to a CPU that is off, beside a call in its stead.
+ */
 void sim_irq_cpu_off(unsigned cpu)
 {
-    unsigned long flags = vl_host_irq_save();
-
+    (void)vl_host_irq_save();
     pthread_mutex_lock(&cpu_lock);
     atomic_store(&sim_machine.running[cpu], 0);
     run_call(cpu);
     pthread_mutex_unlock(&cpu_lock);
-    vl_host_irq_restore(flags);
 }
 
 void sim_irq_cpu_on(unsigned cpu)
@@ -217,6 +217,7 @@ void sim_irq_cpu_on(unsigned cpu)
     sim_machine.thread[cpu] = pthread_self();
     atomic_store(&sim_machine.running[cpu], 1);
     pthread_mutex_unlock(&cpu_lock);
+    vl_host_irq_restore(0);
 }
 
 void sim_irq_set(void (*handler)(unsigned cpu))

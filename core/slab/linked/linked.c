@@ -124,7 +124,14 @@ static struct vl_frame *slab_new(struct vl_cache *cache, vl_how_t how)
     return head;
 }
 
-/* Gives a slab back that is in no list and all of whose units are free. Returns: frames. */
+/* The units of a slab that goes are not counted any more. */
+static void leave(struct vli_slab_node *node, struct vl_frame *head)
+{
+    atomic_fetch_sub_explicit(&node->units, vli_slab_units(head), memory_order_relaxed);
+}
+
+/* Gives a slab back that has left, is in no list and all of whose units are free. Returns: frames.
+ */
 static size_t slab_release(struct vl_cache *cache, struct vl_frame *head)
 {
     uint32_t order = slab_order(head);
@@ -132,9 +139,9 @@ static size_t slab_release(struct vl_cache *cache, struct vl_frame *head)
     struct vli_slab_node *node = node_of(cache, head);
 
     VL_ASSERT(vli_slab_word_free(word) == vli_slab_word_units(word));
-    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&node->units, vli_slab_word_units(word), memory_order_relaxed);
     atomic_fetch_sub_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
+    /* Release: pairs with the acquire in vl_cache_destroy(). */
+    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_release);
     atomic_store_explicit(vli_slab_word(head), 0, memory_order_relaxed);
     vli_frame_put(head, order); /* which clears the parts of a slab, too */
     return (size_t)1 << order;
@@ -193,7 +200,9 @@ static bool give_locked(struct vl_cache *cache, struct vl_frame *head, uint64_t 
             partial_remove(node, head);
         }
         ends = is_empty(fresh) && node->partial_count >= VLI_SLAB_KEPT;
-        if (!ends) {
+        if (ends) {
+            leave(node, head);
+        } else {
             partial_add(node, head, is_empty(fresh));
         }
     }
@@ -396,6 +405,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
         /* Acquire: pairs with the release of whoever freed the last unit. */
         if (is_empty(atomic_load_explicit(vli_slab_word(head), memory_order_acquire))) {
             partial_remove(node, head);
+            leave(node, head);
             head->next = chain;
             chain = at;
         }
@@ -428,13 +438,15 @@ void vli_slab_layout(struct vl_cache *cache)
     for (unsigned i = 0; i < VLI_SLAB_NODES; i++) {
         struct vli_slab_node *node = &cache->node[i];
 
-        vli_spin_init(&node->lock);
+        unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+
         node->partial = VLI_FRAME_LINK_NONE;
         node->partial_last = VLI_FRAME_LINK_NONE;
         node->partial_count = 0;
         atomic_store_explicit(&node->slabs, 0, memory_order_relaxed);
         atomic_store_explicit(&node->units, 0, memory_order_relaxed);
         atomic_store_explicit(&node->frames, 0, memory_order_relaxed);
+        vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
     }
 }
 

@@ -553,6 +553,7 @@ void vli_slab_layout(struct vl_cache *cache)
     struct vli_slab_node *node = &cache->node[0];
     uint64_t most = bytes_max();
     uint64_t least = most < BYTES_MIN ? most : BYTES_MIN;
+    unsigned long flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
 
     vli_slabs_layout(cache);
     node->capacity_max = clamp(most / cache->unit_bytes, CAPACITY_MIN, CAPACITY_MAX);
@@ -563,6 +564,7 @@ void vli_slab_layout(struct vl_cache *cache)
     node->vacant_count = 0;
     atomic_store_explicit(&node->capacity, node->capacity_min, memory_order_relaxed);
     node->full_max = 1;
+    vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
 }
 
 void vli_sheaf_area_init(struct vli_slab_percpu *area)

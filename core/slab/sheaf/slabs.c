@@ -237,6 +237,19 @@ static _Noreturn VLI_COLD VLI_NOINLINE void bad_unit(const struct vl_cache *cach
               is_start ? "freed twice" : "freed, which is inside an object");
 }
 
+/* An empty slab that is in no list any more; its units are not counted from now on. */
+static void leave(struct vl_cache *cache, struct vl_frame *head, struct vli_slabs_out *out)
+    VL_REQUIRES(&cache->node[0].lock)
+{
+    struct vli_slab_node *node = &cache->node[0];
+
+    node->units_free -= free_of(head);
+    atomic_fetch_sub_explicit(&node->units, free_of(head), memory_order_relaxed);
+    vli_sheaf_resize(&cache->node[0]);
+    head->next = out->first;
+    out->first = vli_frame_pfn(head).n;
+}
+
 /* @count units more are free in a slab: where does it stand now? */
 static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t count,
                    struct vli_slabs_out *out) VL_REQUIRES(&cache->node[0].lock)
@@ -261,10 +274,7 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
         list_add(node, slab->head, true);
         return;
     }
-    node->units_free -= has;
-    vli_sheaf_resize(&cache->node[0]);
-    slab->head->next = out->first;
-    out->first = vli_frame_pfn(slab->head).n;
+    leave(cache, slab->head, out);
 }
 
 /* Do the next eight of @units follow @next at a distance of @step? One branch for all. */
@@ -445,9 +455,9 @@ bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
     slab = slab_of(cache, head);
     fill_slab(cache, &slab);
     atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
     atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
     flags = vli_spin_lock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE);
+    atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
     node->units_free += slab.shape->units;
     node->empty_count++;
     list_add(node, head, true);
@@ -456,21 +466,23 @@ bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
     return true;
 }
 
-/* Nobody has the slab but the caller. Returns: frames. */
+/* Nobody has the slab but the caller. Once it is not counted, the cache may end. Returns: frames.
+ */
 static size_t release(struct vl_cache *cache, struct vl_frame *head)
 {
     struct vli_slab_node *node = &cache->node[0];
     struct slab slab = slab_of(cache, head);
     size_t frames = slab.bytes / VL_PAGE_SIZE;
+    uint32_t order = frames == (size_t)1 << cache->order ? cache->order : cache->order_min;
 
     VL_ASSERT(free_of(head) == slab.shape->units);
-    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&node->units, slab.shape->units, memory_order_relaxed);
     atomic_fetch_sub_explicit(&node->frames, frames, memory_order_relaxed);
+    /* Release: pairs with the acquire in vl_cache_destroy(). */
+    atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_release);
     for (size_t i = 0; i < frames; i++) { /* what is not for frame to clear */
         set_free(&head[i], 0);
     }
-    vli_frame_put(head, frames == (size_t)1 << cache->order ? cache->order : cache->order_min);
+    vli_frame_put(head, order);
     return frames;
 }
 
@@ -499,9 +511,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
 
         list_remove(node, head);
         node->empty_count--;
-        node->units_free -= free_of(head);
-        head->next = out.first;
-        out.first = vli_frame_pfn(head).n;
+        leave(cache, head, &out);
     }
     vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     return vli_slabs_release(cache, &out);
@@ -645,7 +655,6 @@ void vli_slabs_layout(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
 
-    vli_spin_init(&node->lock);
     node->partial = VLI_FRAME_LINK_NONE;
     node->partial_last = VLI_FRAME_LINK_NONE;
     node->partial_count = 0;

@@ -55,7 +55,7 @@ size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start
 void vli_sheaf_resize(struct vli_slab_node *node) VL_REQUIRES(&node->lock);
 
 /** vli_slabs_layout() - the slabs' part of vli_slab_layout(). */
-void vli_slabs_layout(struct vl_cache *cache);
+void vli_slabs_layout(struct vl_cache *cache) VL_REQUIRES(&cache->node[0].lock);
 
 /** vli_slabs_validate() - the slabs' part of vli_slab_validate(). */
 void vli_slabs_validate(struct vl_cache *cache);
