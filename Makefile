@@ -261,7 +261,9 @@ $(MB)/launch: bench/programs/launch.c
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(WARN) -D_GNU_SOURCE -O2 $< -o $@
-malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/launch
+$(MB)/inlined: $(MB)/cache/cache.o $(MB)/lib.o $(M)/libvellum-malloc.a
+	$(Q)$(CC) $^ -pthread -o $@
+malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/launch $(if $(wildcard malloc),$(MB)/inlined)
 -include $(wildcard $(MB)/*.d)
 
 # Builds the mutants and checks that each is caught.

@@ -31,7 +31,7 @@ SPEED = [('order', 0.3), ('pair', 0.12), ('order2', 0), ('stream', 0.45), ('lars
 MEMORY = ['resident', 'whole', 'overhead24', 'overhead520', 'overhead1040', 'free90', 'trim90']
 FLOOR = [('raw', 0.2), ('floor', 0.2)]
 LEAST = ('alloc', 'free', 'pair', 'object', 'cycles', 'ratio', 'percent', 'delayed', 'at_once',
-         'trimmed')
+         'trimmed', 'kept')
 
 
 def build():
@@ -118,15 +118,15 @@ def measure(rounds, memory_rounds):
         for test, seconds in SPEED[:2]:
             for name in there(programs):
                 run_one(static, name, programs[name], test, seconds, None)
-        if os.path.exists('build/bench-malloc/cache'):
-            run_one(dynamic, OURS, 'build/bench-malloc/cache', 'pair', 0.1, None)
+        if os.path.exists('build/bench-malloc/inlined'):
+            run_one(dynamic, OURS, 'build/bench-malloc/inlined', 'pair', 0.1, None)
     say('  memory')
     for _ in range(memory_rounds):
         for test in MEMORY:
             for name in allocators:
                 run_one(dynamic, name, 'build/bench-malloc/malloc', test, 0, PRELOADS[name])
-        if os.path.exists('build/bench-malloc/cache'):
-            run_one(dynamic, OURS, 'build/bench-malloc/cache', 'overhead', 0, None)
+        if os.path.exists('build/bench-malloc/inlined'):
+            run_one(dynamic, OURS, 'build/bench-malloc/inlined', 'overhead', 0, None)
     return dynamic, static
 
 
@@ -272,6 +272,15 @@ def all_table(figures):
     at_once = ['at_once']
     row = Row('90% freed, at once, over live', 'free90', [''], at_once, (), 2)
     table.add(row.title, *[row.text(row.parts(figures, name)) for name in names])
+    for title, test, sizes in (('bytes in arrays after test 1, 8-64 B', 'order', SMALL),
+                               ('bytes in arrays after test 1, 256 B - 1 KiB', 'order', MIDDLE),
+                               ('bytes in arrays after test 1, 2-16 KiB', 'order', LARGE),
+                               ('bytes in arrays, churn', 'churn', ['0'])):
+        row = Row(title, test, sizes, ['kept'], (), 0)
+        table.add(title, *[row.text(row.parts(figures, name)) if name == OURS else 'n/a'
+                           for name in names])
+    table.notes.append('Bytes in arrays: free objects in the arrays of the CPUs and in full arrays'
+                       ' that wait, by vl_malloc_stats(); the others do not say.')
     for name, test, why in sorted(figures.failed):
         table.notes.append('%s failed at %s: %s.' % (name, test, why))
     return table

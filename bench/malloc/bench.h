@@ -85,11 +85,6 @@ void pin(unsigned n);
 double seconds(void);
 
 /**
- * tsc_hz() - ticks of the time stamp counter a second, measured at the first call.
- */
-double tsc_hz(void);
-
-/**
  * resident_bytes() - anonymous memory of this process that is in RAM, from smaps_rollup.
  *
  * Not the RSS: that counts pages of files too, and comes from per-thread counters that lag.
@@ -108,6 +103,12 @@ void meet(_Atomic uint32_t meeting[2][16], unsigned me);
  * @turns:  the loop's own count, 0 at first.
  */
 void relax(unsigned *turns);
+
+/**
+ * print_kept() - the bytes in arrays of CPUs or threads, and in what waits between them; nothing
+ * where the allocator does not say.
+ */
+void print_kept(const char *test, size_t size);
 
 /* The tests, by the name that the command line gives; @budget is seconds. */
 void test_order(double budget);

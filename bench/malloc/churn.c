@@ -201,6 +201,7 @@ static double resident_churn(bool whole)
             sum += (double)(resident_bytes() - before) / (double)live;
         }
     }
+    print_kept("churn", 0);
     for (unsigned i = 0; i < CHURN_SLOTS; i++) {
         free(slots[i]);
     }

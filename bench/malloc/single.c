@@ -44,6 +44,7 @@ void test_order(double budget)
             best[1] = smaller(best[1], now[1]);
         }
         printf("@malloc test=order size=%zu alloc=%.2f free=%.2f\n", sizes[i], best[0], best[1]);
+        print_kept("order", sizes[i]);
     }
 }
 
