@@ -12,7 +12,12 @@
  *                        blocks of order 10 again, which is checked
  *   get / put / pair, order 9
  * Each with stocks on and off. Then, for 1 GiB taken and put back in random order with stocks off:
- * splits, merges, buddies looked up, list changes, locked instructions, each per frame.
+ * splits, merges, buddies looked up, list changes, locked instructions, each per frame. Then, for
+ * memory that comes and goes:
+ *   run of 10 pair       vl_frame_alloc_run(), vl_frame_free_run(): a block of 16 is cut and joined
+ *   report               vl_frame_report_free() while every other frame of all memory is free, a
+ *                        block of what is told; and once more, nothing being new, a call
+ *   online and offline   a block of 4 MiB each
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +27,7 @@
 
 #define PAIRS 2000000u
 #define BULK  128u
+#define START (4ull << 20) /* physical address of the memory */
 
 static struct vl_pfn *taken;
 static size_t taken_count;
@@ -207,6 +213,121 @@ static void print_work(void)
     PER_FRAME(locked);
 }
 
+/* ----------------------------------------------------------------------- what comes and goes */
+
+#define RESERVE_BYTES (64ull << 20)
+
+static struct vl_pfn reserve; /* first frame of the absent range */
+static double least;
+
+static void note_least(uint64_t start, uint64_t count)
+{
+    double ns = (double)(now() - start) / (double)count;
+
+    if (least == 0 || ns < least) {
+        least = ns;
+    }
+}
+
+static void print_least(const char *what)
+{
+    printf("%-44s %8.1f\n", what, least);
+    least = 0;
+}
+
+static void runs(void)
+{
+    struct vl_pfn pfn;
+    uint64_t start = now();
+
+    for (unsigned i = 0; i < PAIRS; i++) {
+        if (vl_frame_alloc_run(10, VL_ATOMIC, &pfn) != VL_OK) {
+            die("a run got nothing");
+        }
+        vl_frame_free_run(pfn, 10);
+    }
+    note_least(start, PAIRS);
+}
+
+static bool count_told(void *arg, struct vl_pfn pfn, unsigned order)
+{
+    (void)pfn;
+    (void)order;
+    *(uint64_t *)arg += 1;
+    return true;
+}
+
+/* Every other frame is free, so that each is a block. */
+static void scatter(void)
+{
+    vl_frame_set_stock(false);
+    take_all(0);
+    for (size_t i = 0; i < taken_count; i += 2) {
+        vl_frame_free(taken[i], 0);
+    }
+}
+
+static void gather(void)
+{
+    for (size_t i = 1; i < taken_count; i += 2) {
+        vl_frame_free(taken[i], 0);
+    }
+}
+
+static void reports(bool is_new)
+{
+    uint64_t blocks = 0;
+    uint64_t start;
+
+    scatter();
+    start = now();
+    (void)vl_frame_report_free(0, count_told, &blocks);
+    if (is_new) {
+        note_least(start, blocks);
+    } else {
+        start = now();
+        for (unsigned i = 0; i < 1000; i++) {
+            if (vl_frame_report_free(0, count_told, &blocks) != 0) {
+                die("something was told twice");
+            }
+        }
+        note_least(start, 1000);
+    }
+    gather();
+}
+
+static void online_offline(void)
+{
+    struct vl_pfn end = {reserve.n + (RESERVE_BYTES >> VL_PAGE_SHIFT)};
+    uint64_t start = now();
+
+    if (vl_frame_online(reserve, end) != VL_OK || vl_frame_offline(reserve, end) != VL_OK) {
+        die("memory does not come and go");
+    }
+    note_least(start, (end.n - reserve.n) >> VL_ORDER_MAX);
+}
+
+static void print_coming_and_going(void)
+{
+    printf("\nmemory that comes and goes, ns\n");
+    for (uint64_t round = 0; round < rounds; round++) {
+        runs();
+    }
+    print_least("run of 10 pair");
+    for (uint64_t round = 0; round < rounds; round++) {
+        reports(true);
+    }
+    print_least("report, a block of 4 KiB");
+    for (uint64_t round = 0; round < rounds; round++) {
+        reports(false);
+    }
+    print_least("report, nothing new, a call");
+    for (uint64_t round = 0; round < rounds; round++) {
+        online_offline();
+    }
+    print_least("online and offline, a block of 4 MiB");
+}
+
 int main(int argc, char **argv)
 {
     struct sim_config config = {.cpus = 2, .seed = 1, .quiet = true};
@@ -214,10 +335,14 @@ int main(int argc, char **argv)
     double on[ROWS];
 
     rounds = argc > 2 ? strtoull(argv[2], NULL, 0) : rounds;
-    if (mib < 64 || mib > 1u << 20 || rounds == 0) {
-        die("usage: frame [MIB [ROUNDS]]");
+    if (mib < 64 || mib > 1u << 20 || mib % 4 != 0 || rounds == 0) {
+        die("usage: frame [MIB [ROUNDS]], MIB at least 64, a multiple of 4");
     }
-    config.ram_bytes = mib << 20;
+    config.ranges[0] = (struct vl_range){{START}, {START + (mib << 20)}, 0, VL_RANGE_FREE};
+    config.ranges[1] = (struct vl_range){
+        config.ranges[0].end, {config.ranges[0].end.a + RESERVE_BYTES}, 0, VL_RANGE_ABSENT};
+    config.range_count = 2;
+    reserve = vl_pa_to_pfn(config.ranges[1].start);
     taken = calloc(mib << 8, sizeof(taken[0]));
     if (taken == NULL) {
         die("no memory for the list of frames");
@@ -234,6 +359,7 @@ int main(int argc, char **argv)
         printf("%-44s %8.1f  %8.1f\n", row_names[row], on[row], best[row]);
     }
     print_work();
+    print_coming_and_going();
     sim_stop();
     return 0;
 }

@@ -56,6 +56,12 @@ static inline enum vli_frame_type vli_frame_type(const struct vl_frame *frame)
                                  VLI_FRAME_TYPE_MASK);
 }
 
+/** vli_frame_is_absent() - is there no memory behind it, only room for some? Relaxed read. */
+static inline bool vli_frame_is_absent(const struct vl_frame *frame)
+{
+    return atomic_load_explicit(&frame->flags, memory_order_relaxed) == 0;
+}
+
 /** vli_frame_set_type() - by the only user of a frame just taken; keeps zone and order, clears the
  * marks and the upper index bits. */
 static inline void vli_frame_set_type(struct vl_frame *frame, enum vli_frame_type type)

@@ -42,7 +42,7 @@ static void set_flags(uint32_t pfn, uint32_t flags)
 static bool claim(struct vli_zone *zone, uint32_t pfn)
 {
     unsigned long irq = vli_spin_lock_irq(&zone->lock, VLI_RANK_ZONE);
-    bool is_absent = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed) == 0;
+    bool is_absent = vli_frame_is_absent(&vli_frames[pfn]);
 
     if (is_absent) {
         set_flags(pfn, VLI_FRAME_RESERVED);

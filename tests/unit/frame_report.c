@@ -538,26 +538,26 @@ static void none_in_use_is_told(void **state)
         machine_off(before);
     }
 }
+
+#define TESTS_OF_MANY_CPUS                                                                         \
+    cmocka_unit_test(who_may_wait_waits), cmocka_unit_test(none_in_use_is_told),
+#else
+#define TESTS_OF_MANY_CPUS
 #endif
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_is_free_is_told_once),
-        cmocka_unit_test(orders_below_are_not_told),
-        cmocka_unit_test(nothing_free_tells_nothing),
-        cmocka_unit_test(who_is_told_may_have_enough),
-        cmocka_unit_test(a_part_in_use_leaves_the_rest_told),
-        cmocka_unit_test(a_user_cannot_mark_it),
-        cmocka_unit_test(two_told_halves_make_a_told_whole),
-        cmocka_unit_test(what_was_not_told_is_taken_first),
-        cmocka_unit_test(told_blocks_go_offline),
-        cmocka_unit_test(who_tells_does_not_wait),
-#if VL_SMP
-        cmocka_unit_test(who_may_wait_waits),
-        cmocka_unit_test(none_in_use_is_told),
-#endif
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_that_is_free_is_told_once),
+                                       cmocka_unit_test(orders_below_are_not_told),
+                                       cmocka_unit_test(nothing_free_tells_nothing),
+                                       cmocka_unit_test(who_is_told_may_have_enough),
+                                       cmocka_unit_test(a_part_in_use_leaves_the_rest_told),
+                                       cmocka_unit_test(a_user_cannot_mark_it),
+                                       cmocka_unit_test(two_told_halves_make_a_told_whole),
+                                       cmocka_unit_test(what_was_not_told_is_taken_first),
+                                       cmocka_unit_test(told_blocks_go_offline),
+                                       cmocka_unit_test(who_tells_does_not_wait),
+                                       TESTS_OF_MANY_CPUS};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
