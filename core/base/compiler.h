@@ -6,13 +6,15 @@
 
 #include <vellum/types.h>
 
-#define VLI_CACHELINE      64u
-#define VLI_ALIGNED(n)     __attribute__((aligned(n)))
-#define VLI_LIKELY(x)      __builtin_expect(!!(x), 1)
-#define VLI_UNLIKELY(x)    __builtin_expect(!!(x), 0)
-#define VLI_NOINLINE       __attribute__((noinline))
-#define VLI_ALWAYS_INLINE  inline __attribute__((always_inline))
-#define VLI_COLD           __attribute__((cold))
+#define VLI_CACHELINE     64u
+#define VLI_ALIGNED(n)    __attribute__((aligned(n)))
+#define VLI_LIKELY(x)     __builtin_expect(!!(x), 1)
+#define VLI_UNLIKELY(x)   __builtin_expect(!!(x), 0)
+#define VLI_NOINLINE      __attribute__((noinline))
+#define VLI_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VLI_COLD          __attribute__((cold))
+/* Reads what others may be writing, and stands whatever it finds: ThreadSanitizer looks away. */
+#define VLI_RACY           __attribute__((noinline, no_sanitize("thread")))
 #define VLI_WEAK           __attribute__((weak))
 #define VLI_HIDDEN         __attribute__((visibility("hidden")))
 #define VLI_UNUSED         __attribute__((unused))

@@ -222,6 +222,18 @@ static void come_and_go(uint64_t random)
 
 /* ------------------------------------------------------------------------------- the CPUs */
 
+/* Figures read while they change may be a little off, not absurd. */
+static void read_figures(void)
+{
+    struct vli_slab_info info;
+
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        if (vli_slab_info(i, &info)) {
+            check(info.units_active <= info.units && info.units < 1u << 24, "storm: figures");
+        }
+    }
+}
+
 static void rarely(unsigned cpu, uint64_t random)
 {
     switch (random % 8) {
@@ -233,6 +245,9 @@ static void rarely(unsigned cpu, uint64_t random)
         break;
     case 2:
         come_and_go(random / 8);
+        break;
+    case 3:
+        read_figures();
         break;
     default:
         sim_irq_send((unsigned)(random / 8 % cpus));

@@ -582,7 +582,7 @@ struct kept {
     uint64_t units;
 };
 
-uint32_t vli_sheaf_fill(uintptr_t top)
+VLI_RACY uint32_t vli_sheaf_fill(uintptr_t top)
 {
     uint32_t capacity;
     uint32_t fill;
