@@ -264,7 +264,7 @@ $(MB)/launch: bench/programs/launch.c
 $(MB)/inlined: $(MB)/cache/cache.o $(MB)/lib.o $(M)/libvellum-malloc.a
 	$(Q)$(CC) $^ -pthread -o $@
 malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/launch $(if $(wildcard malloc),$(MB)/inlined)
--include $(wildcard $(MB)/*.d)
+-include $(wildcard $(MB)/*.d $(MB)/cache/*.d)
 
 # Builds the mutants and checks that each is caught.
 mutants:

@@ -52,22 +52,22 @@ VLI_EXPORT int vl_malloc_cache_destroy(struct vl_malloc_cache *cache)
     return -(int)status;
 }
 
-VLI_EXPORT void *vl_malloc_cache_alloc_slow(const struct vl_malloc_cache *cache)
+VLI_EXPORT void *vl_malloc_cache_alloc_slow(size_t index)
 {
     int saved = errno;
     void *object;
 
     (void)vli_area_make();
-    object = vl_cache_alloc(&vli_caches[cache->index], VL_WAIT);
+    object = vl_cache_alloc(&vli_caches[index], VL_WAIT);
     errno = object != NULL ? saved : ENOMEM;
     return object;
 }
 
-VLI_EXPORT void vl_malloc_cache_free_slow(const struct vl_malloc_cache *cache, void *object)
+VLI_EXPORT void vl_malloc_cache_free_slow(size_t index, void *object)
 {
     int saved = errno;
 
     (void)vli_area_make();
-    vl_cache_free(&vli_caches[cache->index], object);
+    vl_cache_free(&vli_caches[index], object);
     errno = saved;
 }

@@ -126,7 +126,8 @@ def measure(rounds, memory_rounds):
             for name in allocators:
                 run_one(dynamic, name, 'build/bench-malloc/malloc', test, 0, PRELOADS[name])
         if os.path.exists('build/bench-malloc/inlined'):
-            run_one(dynamic, OURS, 'build/bench-malloc/inlined', 'overhead', 0, None)
+            for size in (24, 520, 1040):
+                run_one(dynamic, OURS, 'build/bench-malloc/inlined', 'overhead', size, None)
     return dynamic, static
 
 

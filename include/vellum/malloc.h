@@ -64,11 +64,12 @@ int vl_malloc_cache_create(const char *name, size_t size, size_t align,
 int vl_malloc_cache_destroy(struct vl_malloc_cache *cache);
 
 /** vl_malloc_cache_alloc_slow() - what vl_malloc_cache_alloc() comes to when a CPU has no object.
+ * By number, so that the struct's address stays in the program and its fields in registers.
  */
-void *vl_malloc_cache_alloc_slow(const struct vl_malloc_cache *cache);
+void *vl_malloc_cache_alloc_slow(size_t index);
 
 /** vl_malloc_cache_free_slow() - the same of vl_malloc_cache_free(), when it has no room. */
-void vl_malloc_cache_free_slow(const struct vl_malloc_cache *cache, void *object);
+void vl_malloc_cache_free_slow(size_t index, void *object);
 
 /* ThreadSanitizer sees nothing of assembly. */
 #if defined(__SANITIZE_THREAD__)
@@ -117,7 +118,8 @@ static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
                            "movq -8(%[temp]), %[object]\n\t"
                            "testq %[object], %[object]\n\t"
                            "jz %l[empty]\n\t"
-                           "subq $8, (%[area],%[index],8)")
+                           "subq $8, %[temp]\n\t"
+                           "movq %[temp], (%[area],%[index],8)")
         : [object] "=&r"(object), [temp] "=&r"(temp), [area] "=&r"(area)
         : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index)
         : "cc", "memory"
@@ -125,7 +127,7 @@ static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
     __asm__ volatile("");
     return object;
 empty:
-    return vl_malloc_cache_alloc_slow(cache);
+    return vl_malloc_cache_alloc_slow(cache->index);
 }
 
 /** vl_malloc_cache_free() - give one back, from any thread. Not NULL. */
@@ -139,7 +141,8 @@ static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, voi
                            "testl %[mask], %k[temp]\n\t"
                            "jz %l[full]\n\t"
                            "movq %[object], (%[temp])\n\t"
-                           "addq $8, (%[area],%[index],8)")
+                           "addq $8, %[temp]\n\t"
+                           "movq %[temp], (%[area],%[index],8)")
         : [temp] "=&r"(temp), [area] "=&r"(area)
         : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index),
           [object] "r"(object), [mask] "i"(VL_MALLOC_SHEAF_BYTES - 1)
@@ -147,17 +150,17 @@ static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, voi
         : full);
     return;
 full:
-    vl_malloc_cache_free_slow(cache, object);
+    vl_malloc_cache_free_slow(cache->index, object);
 }
 #else
 static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
 {
-    return vl_malloc_cache_alloc_slow(cache);
+    return vl_malloc_cache_alloc_slow(cache->index);
 }
 
 static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, void *object)
 {
-    vl_malloc_cache_free_slow(cache, object);
+    vl_malloc_cache_free_slow(cache->index, object);
 }
 #endif
 

@@ -1,11 +1,11 @@
 /*
  * cache.c - Vellum's inlined caches of exact sizes (<vellum/malloc.h>), which the others have not.
  *
- * usage: cache pair|overhead
+ * usage: inlined pair [SECONDS] | overhead SIZE
  *
  * pair: an object of 64 bytes is taken and given back 10,000 times; cycles a pair, no call in it.
- * overhead: 64 MiB of objects of 24, 520 and 1,040 bytes, each from a cache of that size and
- * written whole; resident memory beyond what was before, over the objects' bytes, less one.
+ * overhead: 64 MiB of objects of SIZE bytes from a cache of that size, each written whole; resident
+ * memory beyond what was before, over the objects' bytes, less one.
  */
 #include <string.h>
 #include <vellum/malloc.h>
@@ -70,8 +70,10 @@ int main(int count, char **words)
         pair(count > 2 ? atof(words[2]) : 0.1);
         return 0;
     }
-    overhead(24);
-    overhead(520);
-    overhead(1040);
-    return 0;
+    if (count > 2 && strcmp(words[1], "overhead") == 0) {
+        overhead((size_t)atol(words[2]));
+        return 0;
+    }
+    fputs("usage: inlined pair [SECONDS] | overhead SIZE\n", stderr);
+    return 2;
 }
