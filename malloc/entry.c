@@ -229,7 +229,7 @@ VLI_LINE_START VLI_EXPORT void free(void *p)
         return;
     }
     /* The page's number in the range is the frame's. */
-    if (VLI_UNLIKELY(!vli_slot_push(vli_frame_index8(&vli_frames[page]), (uintptr_t)p))) {
+    if (VLI_UNLIKELY(!vli_slot_push(vli_slab_index(page), (uintptr_t)p))) {
         vli_free_slow(p);
     }
 }

@@ -104,6 +104,11 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 #define VL_HOST_SLABS_KEPT  UINT32_MAX
 #define VL_HOST_SLAB_ORDER  6u
 
+/* Which cache a page belongs to, by a byte for each (range.c). */
+#if defined(VL_HOST_RSEQ)
+#define VL_HOST_SLAB_MAP 1
+#endif
+
 #if defined(VL_HOST_RSEQ)
 static inline unsigned long vl_host_irq_save(void)
 {

@@ -2,7 +2,7 @@
  * range.c - the reserved range that the core takes for physical memory: reserved once, grown into,
  * and given back.
  *
- *      base: | online: the core's frames ... | absent: addresses only ...      | side data |
+ *      base: | online: the core's frames ... | absent: addresses only ...      | side data | map |
  *                                            └ online_end
  *
  * Addresses are reserved without memory (PROT_NONE), a great many of them: the core's range of kind
@@ -42,6 +42,7 @@
 
 unsigned char *vli_range_base;
 uint64_t vli_range_pages;
+uint8_t *vli_slab_map;     /* behind the side data */
 static size_t range_bytes; /* but for side data */
 static size_t side_bytes;
 
@@ -97,20 +98,22 @@ static size_t reserve_wanted(void)
 static bool reserve(size_t bytes)
 {
     size_t side = (size_t)vl_frame_side_bytes(bytes >> VL_PAGE_SHIFT);
+    size_t more = side + (size_t)vli_round_up(bytes >> VL_PAGE_SHIFT, VL_PAGE_SIZE);
     unsigned char *start;
     void *memory;
 
-    memory = mmap(NULL, bytes + side + BLOCK_BYTES, PROT_NONE,
+    memory = mmap(NULL, bytes + more + BLOCK_BYTES, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return false;
     }
     start = (unsigned char *)vli_round_up((uintptr_t)memory, BLOCK_BYTES);
-    if (mprotect(start + bytes, side, PROT_READ | PROT_WRITE) != 0) {
-        (void)munmap(memory, bytes + side + BLOCK_BYTES);
+    if (mprotect(start + bytes, more, PROT_READ | PROT_WRITE) != 0) {
+        (void)munmap(memory, bytes + more + BLOCK_BYTES);
         return false;
     }
     vli_range_base = start;
+    vli_slab_map = start + bytes + side;
     range_bytes = bytes;
     side_bytes = side;
     vli_range_pages = bytes >> VL_PAGE_SHIFT;

@@ -158,6 +158,38 @@ static inline size_t vli_frame_index8(struct vl_frame *frame)
                                 memory_order_relaxed);
 }
 
+#if defined(VL_HOST_SLAB_MAP)
+/* The host gives a byte for each frame, zeroed, in which the index of the cache stands as well: who
+ * frees objects at random looks at a byte then, where a descriptor would be half a cache line. */
+extern uint8_t *vli_slab_map VLI_HIDDEN;
+
+/** vli_slab_map_set() - a slab's frames are cache @index's, or nobody's (0). */
+static inline void vli_slab_map_set(const struct vl_frame *head, uint32_t order, uint32_t index)
+{
+    for (uint32_t i = 0; i < 1u << order; i++) {
+        vli_slab_map[vli_frame_pfn(head).n + i] = (uint8_t)index;
+    }
+}
+
+/** vli_slab_index() - the cache of frame number @pfn, 0 when it is none's. */
+static inline size_t vli_slab_index(size_t pfn)
+{
+    return vli_slab_map[pfn];
+}
+#else
+static inline void vli_slab_map_set(const struct vl_frame *head, uint32_t order, uint32_t index)
+{
+    (void)head;
+    (void)order;
+    (void)index;
+}
+
+static inline size_t vli_slab_index(size_t pfn)
+{
+    return vli_frame_index8(&vli_frames[pfn]);
+}
+#endif
+
 #include "core/slab/debug.h"
 
 /* ---- whole frames (whole.c) ---- */

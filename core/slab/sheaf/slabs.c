@@ -394,6 +394,7 @@ static void mark_frames(const struct vl_cache *cache, struct vl_frame *head, uin
             VLI_FRAME_SLAB | order << VLI_FRAME_ORDER_SHIFT | cache->index << VLI_FRAME_INDEX_SHIFT;
         atomic_store_explicit(&head[i].flags, flags, memory_order_relaxed);
     }
+    vli_slab_map_set(head, order, cache->index);
 }
 
 /* All units are free; constructors run, debug builds make their marks. */
@@ -482,6 +483,7 @@ static size_t release(struct vl_cache *cache, struct vl_frame *head)
     for (size_t i = 0; i < frames; i++) { /* what is not for frame to clear */
         set_free(&head[i], 0);
     }
+    vli_slab_map_set(head, order, 0);
     vli_frame_put(head, order);
     return frames;
 }
