@@ -4,7 +4,8 @@
  * out meanwhile. Method: each call is run one instruction at a time (sim_step()), with an interrupt
  * after each of them, or after one at random. The interrupt takes objects, gives some back in an
  * order that leaves the old address on top of another list, or keeps them; now and then it takes
- * and gives so many that what the CPU keeps is exchanged as a whole. Objects are so large and so
+ * and gives so many that what the CPU keeps is exchanged as a whole, or leaves the CPU with
+ * nothing. Objects are so large and so
  * small that all ways between the CPU and the slabs are gone. Each object carries its own number,
  * which must stand when it goes. Once more with allocations that fail at random; and then as many
  * frames are free as in the beginning.
@@ -118,6 +119,9 @@ static void interrupt(unsigned cpu)
     }
     if (r / 32 % 32 == 0) {
         take_many(r / 1024);
+    }
+    if (r / 4096 % 16 == 0) {
+        vli_slab_flush(cache); /* as another CPU that drains asks this one to */
     }
     /* Where units are not linked, what is under way is nobody's, and all else must be right. */
     if (VLI_SLAB_LINK_BYTES == 0 && r / 64 % 64 == 0) {

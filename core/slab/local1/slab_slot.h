@@ -7,6 +7,10 @@
  * in the slab (low half) and a count of changes (high half): an interrupt would have to make
  * exactly 2^32 changes to go unseen. Preemption is off meanwhile, so that no other thread runs in
  * between and the CPU stays the same, whose number need not be in the word.
+ *
+ * The offset counts from a base that stands in another word, and an interrupt may take the CPU's
+ * slab away between the two. What the two name then is no unit, and perhaps no memory. So who takes
+ * reads the word once more before he reads the unit's link. (tests/spin/local.pml, LOCAL1.)
  */
 #ifndef VLI_SLAB_SLOT_H
 #define VLI_SLAB_SLOT_H
@@ -65,7 +69,11 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
     old = atomic_load_explicit(&slot->list, memory_order_relaxed);
     atomic_signal_fence(memory_order_acquire); /* the word first */
     base = vli_slot_base(slot);
+    atomic_signal_fence(memory_order_acquire); /* and once more after the base */
     unit = vli_slot_unit_of(old, base);
+    if (VLI_UNLIKELY(atomic_load_explicit(&slot->list, memory_order_relaxed) != old)) {
+        unit = 0;
+    }
     if (VLI_LIKELY(unit != 0)) {
         fresh = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed);
         fresh = (uint32_t)vli_slot_offset_of(fresh, base) | ((old >> 32) + 1u) << 32;
