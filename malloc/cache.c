@@ -20,7 +20,7 @@ VLI_EXPORT int vl_malloc_cache_create(const char *name, size_t size, size_t alig
 {
     size_t natural = size % 16u == 0 ? 16u : 8u;
     struct vl_cache_spec spec = {
-        .name = name, .size = size, .align = align, .flags = VL_CACHE_NO_MERGE};
+        .name = name, .size = size, .align = align, .flags = VL_CACHE_NO_MERGE | VL_CACHE_DENSE};
     struct vl_cache *cache;
     enum vl_status status;
 

@@ -72,6 +72,20 @@ static uint32_t waste_of(uint32_t unit_bytes, uint32_t order)
     return (uint32_t)(VL_PAGE_SIZE << order) - vli_slab_units_in(unit_bytes, order) * unit_bytes;
 }
 
+/* The order that wastes least, the smallest of them. */
+static uint32_t order_densest(uint32_t unit_bytes, uint32_t order_min)
+{
+    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+    uint32_t best = order_min;
+
+    for (uint32_t order = order_min + 1; order <= order_max; order++) {
+        if (waste_of(unit_bytes, order) < waste_of(unit_bytes, best) << (order - best)) {
+            best = order;
+        }
+    }
+    return best;
+}
+
 /*
  * The order of a slab: enough for UNITS_WANTED units, within bounds; larger, or else smaller, where
  * that brings the waste below 1/100 of the slab. No order does for some sizes: then the one
@@ -83,7 +97,6 @@ static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
 {
     uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
     uint32_t wanted = order_for(unit_bytes, UNITS_WANTED);
-    uint32_t best = order_min;
     uint32_t order;
 
     wanted = wanted > ORDER_WANTED ? ORDER_WANTED : wanted;
@@ -98,12 +111,7 @@ static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
             return order;
         }
     }
-    for (order = order_min + 1; order <= order_max; order++) {
-        if (waste_of(unit_bytes, order) < waste_of(unit_bytes, best) << (order - best)) {
-            best = order;
-        }
-    }
-    return best;
+    return order_densest(unit_bytes, order_min);
 }
 
 /* Where in a unit the object stands, and how long both are, by a spec that was checked. */
@@ -139,7 +147,9 @@ static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
     cache->users = 1;
     cache->object_bytes = can_share(cache) ? cache->unit_bytes : (uint32_t)spec->size;
     cache->order_min = order_for(cache->unit_bytes, 1);
-    cache->order = order_by_waste(cache->unit_bytes, cache->order_min);
+    cache->order = (spec->flags & VL_CACHE_DENSE) != 0
+                       ? order_densest(cache->unit_bytes, cache->order_min)
+                       : order_by_waste(cache->unit_bytes, cache->order_min);
     vli_slab_layout(cache);
 }
 
@@ -147,7 +157,7 @@ static bool spec_is_good(const struct vl_cache_spec *spec)
 {
     return spec->name != NULL && spec->size >= 1 && spec->size <= VL_KMALLOC_CACHED_MAX &&
            (spec->align == 0 || vli_is_power_of_2(spec->align)) && spec->align <= VL_PAGE_SIZE &&
-           (spec->flags & ~VL_CACHE_NO_MERGE) == 0;
+           (spec->flags & ~(VL_CACHE_NO_MERGE | VL_CACHE_DENSE)) == 0;
 }
 
 /* A cache that serves a creation like @wanted; NULL: there is none. */

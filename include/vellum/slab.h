@@ -18,6 +18,7 @@ struct vl_cache_spec {
     uint32_t flags;                    /* VL_CACHE_* */
 };
 #define VL_CACHE_NO_MERGE 1u /* slabs of its own, whatever other caches there are */
+#define VL_CACHE_DENSE    2u /* slabs as large as wastes least, for very many objects */
 
 /**
  * vl_cache_create() - a new cache; or one that is there, when its objects are alike: of the same

@@ -390,6 +390,27 @@ static void no_order_wastes_less(void **state)
     machine_off();
 }
 
+/* A cache that is to be dense wastes the least that any order does. */
+static void dense_is_the_least(void **state)
+{
+    (void)state;
+    machine_on(1, 16 * MIB);
+    for (size_t size = 8; size <= VL_KMALLOC_CACHED_MAX; size += 8) {
+        struct vl_cache_spec spec = {.name = "dense", .size = size, .flags = VL_CACHE_DENSE};
+        struct vl_cache *cache;
+        uint64_t bytes;
+        uint64_t waste;
+
+        assert_int_equal(vl_cache_create(&spec, &cache), VL_OK);
+        bytes = (uint64_t)VL_PAGE_SIZE << cache->order;
+        waste = bytes -
+                (uint64_t)vli_slab_units_in(cache->unit_bytes, cache->order) * cache->unit_bytes;
+        assert_int_equal(waste * 65536 / bytes, least_waste(cache->unit_bytes, cache->order_min));
+        assert_int_equal(vl_cache_destroy(cache), VL_OK);
+    }
+    machine_off();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +425,7 @@ int main(void)
         cmocka_unit_test(alignment_that_the_host_does_not_keep),
         cmocka_unit_test(products),
         cmocka_unit_test(no_order_wastes_less),
+        cmocka_unit_test(dense_is_the_least),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
