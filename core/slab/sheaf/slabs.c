@@ -427,7 +427,7 @@ static void fill_slab(struct vl_cache *cache, const struct slab *slab)
 /* A block of the cache's order, or of the least that will do. */
 static struct vl_frame *get_block(const struct vl_cache *cache, vl_how_t how, uint32_t *order)
 {
-    vl_how_t first_how = (how & ~(vl_how_t)(VL_ZEROED | VL_WAIT)) | VL_MAY_FAIL;
+    vl_how_t first_how = (how & ~(vl_how_t)(VL_ZEROED | VL_HOST_SLAB_TRIES_WITHOUT)) | VL_MAY_FAIL;
     struct vl_frame *head = NULL;
 
     *order = cache->order;

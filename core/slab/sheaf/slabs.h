@@ -16,6 +16,11 @@
 #define VL_HOST_BARN_FULL   16u
 #define VL_HOST_BARN_VACANT 4u
 #endif
+/* What the try for a slab of the best order does not do: it does not wait for memory to be
+ * reclaimed, rather takes a smaller slab. Where memory grows on demand, it does. */
+#if !defined(VL_HOST_SLAB_TRIES_WITHOUT)
+#define VL_HOST_SLAB_TRIES_WITHOUT VL_WAIT
+#endif
 #if !defined(VL_HOST_SLABS_KEPT)
 #define VL_HOST_SLABS_KEPT 4u
 #endif
