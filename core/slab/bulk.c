@@ -6,7 +6,7 @@
  * request is served whole or not at all: a caller that wants a hundred nodes for an operation that
  * must not fail halfway has no use for seventy.
  */
-#include "core/slab/batch.h"
+#include "core/slab/slab.h"
 #include "core/base/event.h"
 #include "core/base/memory.h"
 
@@ -28,14 +28,13 @@ static void hand_out(struct vl_cache *cache, vl_how_t how, size_t count, void **
 /* The units of @objects go back, wherever they came from. */
 static void put_units(struct vl_cache *cache, uint32_t shift, size_t count, void *const *objects)
 {
-    uintptr_t unit;
     size_t put = 0;
 
     while (put < count) {
         put += vli_slot_push_batch(cache->index, shift, count - put, objects + put);
         if (put < count) {
-            unit = (uintptr_t)objects[put++] - shift;
-            vli_slab_free_slow(vli_virt_frame(unit), unit);
+            put += vli_slab_free_run(vli_virt_frame((uintptr_t)objects[put] - shift), shift,
+                                     count - put, objects + put);
         }
     }
 }

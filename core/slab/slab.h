@@ -81,6 +81,26 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how);
  * @frame: any frame of the slab. Context: any. */
 void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit);
 
+/**
+ * vli_slot_pop_batch() - units of those that this CPU keeps of cache number @index.
+ * @out: room for @count addresses of units.
+ * Returns: how many were had, up to @count; the slow path has more. Context: any.
+ */
+size_t vli_slot_pop_batch(size_t index, size_t count, void **out);
+
+/**
+ * vli_slot_push_batch() - have this CPU keep the units of @objects, in their order.
+ * @shift: from a unit to its object.
+ * Returns: how many it keeps, up to @count; the slow path takes the next one. Context: any.
+ */
+size_t vli_slot_push_batch(size_t index, uint32_t shift, size_t count, void *const *objects);
+
+/** vli_slab_free_run() - as vli_slab_free_slow() for the first of @objects, and for those after it
+ * that it costs less to give back with it. @frame: of the first. Returns: how many went, at least
+ * one. Context: any. */
+size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count,
+                         void *const *objects);
+
 /** vli_slab_flush() - all that CPUs keep of @cache (of all caches: NULL) goes back to the slabs.
  * Context: thread, no core lock held. */
 void vli_slab_flush(struct vl_cache *cache);

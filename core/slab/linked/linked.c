@@ -362,6 +362,76 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
     return unit;
 }
 
+/* ---------------------------------------------------------------------------- several at once */
+
+/* Units that move while interrupts are off. */
+#define BATCH_MAX 64u
+
+size_t vli_slot_pop_batch(size_t index, size_t count, void **out)
+{
+    unsigned long flags = vl_host_irq_save();
+    struct vli_slab_slot *slot = &vli_this_cpu()->slab.slot[index];
+    uintptr_t unit = vli_slot_list(slot);
+    size_t had = 0;
+
+    count = count < BATCH_MAX ? count : BATCH_MAX;
+    for (; had < count && unit != 0; had++) {
+        out[had] = (void *)unit;
+        unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed);
+    }
+    if (had != 0) {
+        vli_slot_set_list(slot, unit);
+    }
+    vl_host_irq_restore(flags);
+    return had;
+}
+
+size_t vli_slot_push_batch(size_t index, uint32_t shift, size_t count, void *const *objects)
+{
+    unsigned long flags = vl_host_irq_save();
+    struct vli_slab_slot *slot = &vli_this_cpu()->slab.slot[index];
+    uintptr_t list = vli_slot_list(slot);
+    size_t kept = 0;
+
+    count = count < BATCH_MAX ? count : BATCH_MAX;
+    for (; kept < count; kept++) {
+        uintptr_t unit = (uintptr_t)objects[kept] - shift;
+
+        if (unit - vli_slot_base(slot) >= vli_slot_bytes(slot)) {
+            break;
+        }
+        atomic_store_explicit(vli_unit_link(unit), list, memory_order_relaxed);
+        list = unit;
+    }
+    if (kept != 0) {
+        vli_slot_set_list(slot, list);
+    }
+    vl_host_irq_restore(flags);
+    return kept;
+}
+
+/* Those of one slab go as one list, by one exchange of its word. */
+size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count, void *const *objects)
+{
+    struct vl_frame *head = vli_slab_head(frame);
+    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
+    uintptr_t unit = (uintptr_t)objects[0] - shift;
+    struct give give = {unit, unit, 1, false};
+
+    VL_ASSERT(vli_frame_type(frame) == VLI_FRAME_SLAB);
+    count = count < BATCH_MAX ? count : BATCH_MAX;
+    for (; give.count < count; give.count++) {
+        unit = (uintptr_t)objects[give.count] - shift;
+        if (unit - base >= slab_bytes(head)) {
+            break;
+        }
+        atomic_store_explicit(vli_unit_link(give.last), unit, memory_order_relaxed);
+        give.last = unit;
+    }
+    slab_give(vli_slab_cache(frame), head, &give);
+    return give.count;
+}
+
 /* ------------------------------------------------------------------------------- giving it up */
 
 /* Runs on each CPU, interrupts off. */

@@ -406,6 +406,64 @@ void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
     give_one(cache, unit);
 }
 
+/* ------------------------------------------------------------------------------- several at once
+ */
+
+/* The sheaf in use is taken out, and comes back as what it has become; meanwhile the CPU has none,
+ * which every operation can live with. */
+
+size_t vli_slot_pop_batch(size_t index, size_t count, void **out)
+{
+    struct vl_cache *cache = &vli_caches[index];
+    uintptr_t top;
+    size_t had;
+
+    if (!has_sheaves(cache)) {
+        return 0;
+    }
+    top = vli_slot_swap(index, VLI_SHEAF_TOP, VLI_SHEAF_NONE);
+    if (top == VLI_SHEAF_NONE || top == VLI_SHEAF_STOPPED) {
+        return 0;
+    }
+    had = fill_of(top) < count ? fill_of(top) : count;
+    for (size_t i = 0; i < had; i++) {
+        top -= sizeof(uintptr_t);
+        out[i] = (void *)*(uintptr_t *)top;
+    }
+    (void)use(cache, top);
+    return had;
+}
+
+size_t vli_slot_push_batch(size_t index, uint32_t shift, size_t count, void *const *objects)
+{
+    struct vl_cache *cache = &vli_caches[index];
+    uintptr_t top;
+    size_t room;
+
+    if (!has_sheaves(cache)) {
+        return 0;
+    }
+    top = vli_slot_swap(index, VLI_SHEAF_TOP, VLI_SHEAF_NONE);
+    if (top == VLI_SHEAF_NONE || top == VLI_SHEAF_STOPPED) {
+        return 0;
+    }
+    room = capacity_of(top) - fill_of(top);
+    room = room < count ? room : count;
+    for (size_t i = 0; i < room; i++, top += sizeof(uintptr_t)) {
+        *(uintptr_t *)top = (uintptr_t)objects[i] - shift;
+    }
+    (void)use(cache, top);
+    return room;
+}
+
+/* One makes room for the next. */
+size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count, void *const *objects)
+{
+    (void)count;
+    vli_slab_free_slow(frame, (uintptr_t)objects[0] - shift);
+    return 1;
+}
+
 /* ---------------------------------------------------------------------------------- giving it up
  */
 
