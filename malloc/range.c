@@ -193,36 +193,41 @@ static uint64_t frames_free(void)
     return counts.free_zones;
 }
 
-/* Slabs that nobody uses go back. Returns: frames. */
-static size_t take_empty(void)
+/* Frames that caches keep without need: slabs with no unit in use, and what full sheaves hold. Read
+ * without locks: a hint. */
+static uint64_t frames_kept(void)
 {
-    size_t frames = 0;
+    uint64_t frames = 0;
 
-    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        frames += vli_slab_release_empty(&vli_caches[i]);
+    for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
+        const struct vl_cache *cache = &vli_caches[i];
+        const struct vli_slab_node *node = &cache->node[0];
+        uint64_t held = (uint64_t)node->full_count * node->capacity * cache->unit_bytes;
+
+        frames += ((uint64_t)node->empty_count << cache->order) + (held >> VL_PAGE_SHIFT);
     }
     return frames;
 }
 
-/* Before the range grows by an eighth, what classes that are not in use any more keep is used
+/* Before the range grows by an eighth, what classes keep that are not in use any more is used
  * again, where that is as much; else a program that goes from size to size would need the sum of
  * what it needs of each. */
 size_t vli_range_reclaim(size_t wanted)
 {
     struct vl_frame_counts counts;
-    size_t got = 0;
+    uint64_t before = frames_free();
     int saved = errno;
-    uint64_t before;
+    size_t got = 0;
 
     vl_frame_counts(&counts);
-    if (vli_slab_frames_empty() > wanted + counts.managed / 8) {
-        got = take_empty();
+    if (frames_kept() > wanted + counts.managed / 8) {
+        vli_slab_drain();
+        got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
     }
     if (got < wanted || got == 0) {
         got += vli_range_grow(wanted);
     }
     if (got == 0) {
-        before = frames_free();
         vli_slab_drain();
         got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
     }

@@ -229,20 +229,21 @@ static const char *variable_early(const char *name, char *buffer, size_t size)
     return NULL;
 }
 
-static void read_environment(void)
+static bool read_environment(void)
 {
     static const char name[] = "VELLUM_MALLOC";
     char buffer[8192];
     const char *value;
 
     if (getauxval(AT_SECURE) != 0) {
-        return;
+        return true;
     }
     value =
         environ != NULL ? variable(name, environ) : variable_early(name, buffer, sizeof(buffer));
     if (value != NULL) {
         read_options(value);
     }
+    return true;
 }
 
 /* --------------------------------------------------------------------------------------- start */
@@ -269,35 +270,55 @@ size_t vli_cpus_possible(void)
     return had > 0 && last < VLI_AREAS_MAX ? last + 1 : VLI_AREAS_MAX;
 }
 
-enum state { STATE_NONE, STATE_READY, STATE_BROKEN };
-
 _Atomic uint32_t vli_start_word;
-static _Atomic uint32_t state;
+static _Atomic bool is_ready;
 static _Atomic bool is_late_done;
 size_t vli_fast_limit;
 uint64_t vli_fast_pages;
 
-static bool start(void)
+static bool start_frame(void)
 {
     struct vli_percpu *area = vli_percpu_of(0);
 
-    read_environment();
-    if (!vli_range_reserve()) {
-        return false;
-    }
     area->self = area;
     area->cpu = 0;
-    if (vli_frame_init() != VL_OK || vli_range_grow(1) == 0 || vli_slab_init() != VL_OK) {
-        return false;
-    }
+    return vli_frame_init() == VL_OK;
+}
+
+static bool start_memory(void)
+{
     vl_frame_set_stock(false);
     vl_frame_set_reclaim(vli_range_reclaim);
-    if (!vli_area_start() || !vli_class_init()) {
-        return false;
-    }
+    return vli_range_grow(1) != 0;
+}
+
+static bool start_slab(void)
+{
+    return vli_slab_init() == VL_OK && vli_class_init();
+}
+
+static bool start_fast_paths(void)
+{
     if (!vli_options.secure) {
         vli_fast_pages = vli_range_pages;
         vli_fast_limit = VLI_TABLE_FINE + 1u;
+    }
+    return true;
+}
+
+/* Each step is done once. One that needs memory may fail, and is tried again at the next call. */
+static bool start(void)
+{
+    static bool (*const steps[])(void) = {read_environment, vli_range_reserve, vli_area_start,
+                                          start_frame,      start_memory,      start_slab,
+                                          start_fast_paths};
+    static size_t done;
+
+    while (done < VLI_COUNT_OF(steps)) {
+        if (!steps[done]()) {
+            return false;
+        }
+        done++;
     }
     return true;
 }
@@ -311,25 +332,20 @@ static void late(void)
 
 static bool start_once(void)
 {
-    uint32_t now;
+    bool good;
 
     vl_host_lock(&vli_start_word);
-    now = atomic_load_explicit(&state, memory_order_relaxed);
-    if (now == STATE_NONE) {
-        now = start() ? STATE_READY : STATE_BROKEN;
-        /* Release: pairs with the acquire in vli_malloc_ready(). */
-        atomic_store_explicit(&state, now, memory_order_release);
-    }
+    good = start();
+    /* Release: pairs with the acquire in vli_malloc_ready(). */
+    atomic_store_explicit(&is_ready, good, memory_order_release);
     vl_host_unlock(&vli_start_word);
-    return now == STATE_READY;
+    return good;
 }
 
 bool vli_malloc_ready(void)
 {
     /* Acquire: pairs with the release in start_once(). */
-    uint32_t now = atomic_load_explicit(&state, memory_order_acquire);
-
-    if (VLI_UNLIKELY(now != STATE_READY && !start_once())) {
+    if (VLI_UNLIKELY(!atomic_load_explicit(&is_ready, memory_order_acquire) && !start_once())) {
         return false;
     }
     if (VLI_UNLIKELY(!atomic_load_explicit(&is_late_done, memory_order_relaxed)) &&

@@ -325,6 +325,7 @@ bool vli_area_start(void)
     size_t bytes = VLI_AREAS_MAX * sizeof(struct vli_slab_percpu);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t cpus;
 
     if (memory == MAP_FAILED) {
         return false;
@@ -333,7 +334,8 @@ bool vli_area_start(void)
     vli_sheaf_area_init(&vli_area_stopped);
     is_percpu = vli_options.percpu && rseq_is_registered();
     if (is_percpu) {
-        for (size_t i = 0; i < vli_cpus_possible(); i++) {
+        cpus = vli_cpus_possible();
+        for (size_t i = 0; i < cpus; i++) {
             entry_set((int32_t)i, &vli_area_stopped);
         }
         has_membarrier =

@@ -1,0 +1,290 @@
+/*
+ * Goal: memory comes back to Linux after a peak, by malloc_trim() and by itself one purge delay
+ * later; what is held stays near what is live in long random churn; and no known bad pattern makes
+ * it grow: one object left in each slab, sizes that shift, blocks that only ever grow.
+ * Method: resident memory as Linux counts it, in children with a short delay. Bounds leave room for
+ * what the program itself needs (2 MiB).
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <vellum/malloc.h>
+#include "tests/malloc/child.h"
+
+#define MIB  ((size_t)1 << 20)
+#define OWN  (2 * MIB)
+#define MOST 200000u
+
+static void *objects[MOST];
+static unsigned long seed = 17;
+
+/* Touches all pages that the table will need, so that they do not count later. */
+static size_t resident_at_start(void)
+{
+    memset(objects, 1, sizeof(objects));
+    memset(objects, 0, sizeof(objects));
+    free(malloc(100));
+    return resident_bytes();
+}
+
+/* @bytes in objects of @least … @most bytes; returns how many. */
+static size_t fill(size_t bytes, size_t least, size_t most)
+{
+    size_t count = 0;
+
+    while (bytes > 0 && count < MOST) {
+        size_t size = least + random_next(&seed) % (most - least + 1);
+
+        objects[count] = malloc(size);
+        memset(objects[count], 1, size);
+        *(size_t *)objects[count] = size;
+        count++;
+        bytes -= size < bytes ? size : bytes;
+    }
+    return count;
+}
+
+static void empty(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(objects[i]);
+        objects[i] = NULL;
+    }
+}
+
+static int report(const char *what, size_t have, size_t most)
+{
+    if (have > most) {
+        fprintf(stderr, "%s: %zu KiB, %zu at most\n", what, have / 1024, most / 1024);
+    }
+    return have > most;
+}
+
+/* ---- after a peak ---- */
+
+static int trimmed(void)
+{
+    size_t before = resident_at_start();
+    int bad = 0;
+
+    empty(fill(60 * MIB, 16, 2000));
+    bad |= malloc_trim(0) != 1;
+    bad |= report("small", resident_bytes(), before + OWN);
+    empty(fill(60 * MIB, 3000, 60000));
+    bad |= malloc_trim(0) != 1;
+    bad |= report("middle", resident_bytes(), before + OWN);
+    empty(fill(200 * MIB, 2 * MIB, 9 * MIB)); /* these go at once */
+    bad |= report("large", resident_bytes(), before + 12 * MIB);
+    (void)malloc_trim(0);
+    return bad | report("after", resident_bytes(), before + OWN);
+}
+
+/* A program that goes on, but does little. */
+static void little(double seconds, bool one_size)
+{
+    for (double at = 0; at < seconds; at += 0.01) {
+        for (size_t i = 0; i < (one_size ? 1 : 100); i++) {
+            objects[MOST - 1 - i] = malloc(one_size ? 64 : i * 20);
+        }
+        for (size_t i = 0; i < (one_size ? 1 : 100); i++) {
+            free(objects[MOST - 1 - i]);
+        }
+        (void)usleep(10000);
+    }
+}
+
+/* With purge=200: at once it is all still there, later it is gone. */
+static int by_itself(void)
+{
+    size_t before = resident_at_start();
+    int bad = 0;
+
+    empty(fill(60 * MIB, 16, 60000));
+    if (resident_bytes() < before + 20 * MIB) {
+        fprintf(stderr, "it went at once: there was no delay\n");
+        bad = 1;
+    }
+    little(0.5, false);
+    return bad | report("later", resident_bytes(), before + OWN);
+}
+
+/* Where areas are CPUs', even if no call ever leaves the fast path. */
+static int by_itself_idle(void)
+{
+    size_t before = resident_at_start();
+
+    empty(fill(60 * MIB, 16, 60000));
+    little(0.5, true);
+    return vl_malloc_is_percpu() ? report("later", resident_bytes(), before + OWN) : 0;
+}
+
+/* purge=never. */
+static int never(void)
+{
+    size_t before = resident_at_start();
+
+    empty(fill(60 * MIB, 16, 60000));
+    little(0.3, false);
+    return resident_bytes() < before + 20 * MIB;
+}
+
+/* Nine of ten go; what is left is spread over all slabs. */
+static int nine_of_ten(void)
+{
+    size_t before = resident_at_start();
+    size_t count = fill(150 * MIB, 4096, 32768);
+    size_t live = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (random_next(&seed) % 10 != 0) {
+            free(objects[i]);
+        } else {
+            live += *(size_t *)objects[i];
+        }
+    }
+    (void)malloc_trim(0);
+    return report("left", resident_bytes(), before + live / 100 * 132 + OWN);
+}
+
+/* ---- churn ---- */
+
+static int churn(void)
+{
+    size_t before = resident_at_start();
+    size_t live = 0;
+    size_t most = 0;
+
+    for (size_t i = 0; i < 4000000; i++) {
+        size_t n = random_next(&seed) % 20000;
+        size_t size = 8 + random_next(&seed) % ((size_t)16 << random_next(&seed) % 11);
+
+        if (objects[n] != NULL) {
+            live -= *(size_t *)objects[n];
+            free(objects[n]);
+        }
+        objects[n] = malloc(size);
+        memset(objects[n], 1, size);
+        *(size_t *)objects[n] = size;
+        live += size;
+        most = live > most ? live : most;
+    }
+    return report("churn", resident_bytes(), before + most / 100 * 125 + OWN);
+}
+
+/* ---- bad patterns ---- */
+
+/* Each round leaves one object in about each page and takes as much again: what is free between
+ * them must be used. */
+static int one_left(void)
+{
+    size_t before = resident_at_start();
+    size_t kept = 0;
+
+    for (size_t round = 0; round < 30; round++) {
+        size_t kept_before = kept;
+        size_t count = 0;
+
+        for (; count < 100000; count++) { /* 20 MB */
+            objects[kept + count] = malloc(200);
+            memset(objects[kept + count], 1, 200);
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (i % 40 == 0 && kept + 1 < MOST / 2) {
+                objects[kept] = objects[kept_before + i];
+                kept++;
+            } else {
+                free(objects[kept_before + i]);
+            }
+        }
+    }
+    return report("one left", resident_bytes(), before + 30 * MIB + kept * 208 + OWN);
+}
+
+static int shifting(void)
+{
+    size_t before = resident_at_start();
+    size_t most = 0;
+
+    for (size_t size = 16; size < 40000; size = size * 9 / 8 + 1) {
+        size_t count = fill(30 * MIB, size, size);
+
+        most = resident_bytes() > most ? resident_bytes() : most;
+        empty(count);
+    }
+    return report("shifting", most, before + 30 * MIB / 100 * 140 + OWN);
+}
+
+static int growing(void)
+{
+    size_t before = resident_at_start();
+
+    for (size_t round = 0; round < 200; round++) {
+        for (size_t size = 1000; size < 3000000; size += size / 3) {
+            objects[0] = realloc(objects[0], size);
+            memset(objects[0], 1, size);
+        }
+        free(objects[0]);
+        objects[0] = NULL;
+    }
+    return report("growing", resident_bytes(), before + 12 * MIB);
+}
+
+static const struct child_case cases[] = {
+    {"trimmed", trimmed},   {"by_itself", by_itself},     {"by_itself_idle", by_itself_idle},
+    {"never", never},       {"nine_of_ten", nine_of_ten}, {"churn", churn},
+    {"one_left", one_left}, {"shifting", shifting},       {"growing", growing},
+};
+
+static void assert_good(const char *name, const char *options)
+{
+    struct child_result result;
+
+    child_run(name, options, 60, &result);
+    if (result.status != 0) {
+        fail_msg("%s: signal %d, status %d: %s", name, result.signal, result.status, result.output);
+    }
+}
+
+static void after_a_peak(void **state)
+{
+    (void)state;
+    assert_good("trimmed", NULL);
+    assert_good("by_itself", "purge=200");
+    assert_good("by_itself_idle", "purge=200");
+    assert_good("never", "purge=never");
+    assert_good("nine_of_ten", NULL);
+}
+
+static void long_churn(void **state)
+{
+    (void)state;
+    assert_good("churn", NULL);
+}
+
+static void bad_patterns(void **state)
+{
+    (void)state;
+    assert_good("one_left", NULL);
+    assert_good("shifting", NULL);
+    assert_good("growing", NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(after_a_peak),
+        cmocka_unit_test(long_churn),
+        cmocka_unit_test(bad_patterns),
+    };
+
+    child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return cmocka_run_group_tests_name("malloc: memory", tests, NULL, NULL);
+}
