@@ -53,7 +53,7 @@ VL_MUST_CHECK bool vli_malloc_ready(void);
 
 /* ---- size classes (class.c) ---- */
 
-#define VLI_CLASS_MAX  VL_KMALLOC_CACHED_MAX /* largest size that a class serves */
+#define VLI_CLASS_MAX  VL_HOST_CACHE_BYTES /* largest size that a class serves */
 #define VLI_TABLE_FINE 1024u /* up to here each size has an entry, above every 128th */
 #define VLI_NO_CLASS   0xffu
 

@@ -96,14 +96,15 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 /* ---- how much is kept ----
  *
  * More than in a kernel: what nobody needed for a purge delay is drained (range.c), and so is
- * everything before the heap would grow. Slabs of up to 256 KiB, whose free pages can be given back
- * one by one. */
+ * everything before the heap would grow. Slabs of up to 512 KiB, whose free pages can be given back
+ * one by one, for objects of up to 32 KiB. */
 #define VL_HOST_SHEAF_BYTES        (256u << 10)
 #define VL_HOST_BARN_FULL          64u
 #define VL_HOST_BARN_VACANT        16u
 #define VL_HOST_SLAB_TRIES_WITHOUT 0
 #define VL_HOST_SLABS_KEPT         UINT32_MAX
-#define VL_HOST_SLAB_ORDER         6u
+#define VL_HOST_SLAB_ORDER         7u
+#define VL_HOST_CACHE_BYTES        32768u
 
 /* Which cache a page belongs to, by a byte for each (range.c). */
 #if defined(VL_HOST_RSEQ)

@@ -20,6 +20,11 @@
 /* A slab holds this many units if that makes it no larger than ORDER_WANTED; ORDER_MAX is for what
  * would be wasted otherwise. */
 #define UNITS_WANTED 16u
+#if defined(VL_HOST_CACHE_BYTES)
+#define SIZE_MAX_CACHED VL_HOST_CACHE_BYTES
+#else
+#define SIZE_MAX_CACHED VL_KMALLOC_CACHED_MAX
+#endif
 #if defined(VL_HOST_SLAB_ORDER) /* what a host has instead, in the header of VL_HOST_INLINE */
 #define ORDER_WANTED VL_HOST_SLAB_ORDER
 #define ORDER_MAX    VL_HOST_SLAB_ORDER
@@ -99,6 +104,11 @@ static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
     uint32_t wanted = order_for(unit_bytes, UNITS_WANTED);
     uint32_t order;
 
+    /* Units that have pages of their own: one word of bits for all (vli_slabs_purge()). */
+    while (unit_bytes >= VL_PAGE_SIZE && order_max > order_min &&
+           vli_slab_units_in(unit_bytes, order_max) > 64) {
+        order_max--;
+    }
     wanted = wanted > ORDER_WANTED ? ORDER_WANTED : wanted;
     wanted = wanted < order_min ? order_min : wanted;
     for (order = wanted; order <= order_max; order++) {
@@ -155,7 +165,7 @@ static void layout(struct vl_cache *cache, const struct vl_cache_spec *spec)
 
 static bool spec_is_good(const struct vl_cache_spec *spec)
 {
-    return spec->name != NULL && spec->size >= 1 && spec->size <= VL_KMALLOC_CACHED_MAX &&
+    return spec->name != NULL && spec->size >= 1 && spec->size <= SIZE_MAX_CACHED &&
            (spec->align == 0 || vli_is_power_of_2(spec->align)) && spec->align <= VL_PAGE_SIZE &&
            (spec->flags & ~(VL_CACHE_NO_MERGE | VL_CACHE_DENSE)) == 0;
 }

@@ -51,7 +51,7 @@ struct vl_malloc_cache {
 };
 
 /**
- * vl_malloc_cache_create() - a cache of objects of @size bytes, 1 … 16384.
+ * vl_malloc_cache_create() - a cache of objects of @size bytes, 1 … 32768.
  * @name:  kept, not copied.
  * @align: power of 2 up to 4096; 0: 8, or 16 if @size is a multiple of 16.
  * @out:   set on success only.

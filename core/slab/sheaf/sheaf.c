@@ -26,7 +26,7 @@
 #define FILL_MIN   4u
 
 /* What a barn may hold: a share of the cache's units, in so many sheaves; and empty ones. */
-#define BARN_SHARE    8u
+#define BARN_SHARE    32u
 #define BARN_FULL_MAX VL_HOST_BARN_FULL
 #define VACANT_MAX    VL_HOST_BARN_VACANT
 
