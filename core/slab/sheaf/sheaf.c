@@ -15,7 +15,7 @@
 /* What a sheaf may hold in bytes of units: something at least, where memory is not small; no more
  * than a share of all objects of the cache, so that what lies idle stays in proportion. */
 #define BYTES_MAX      VL_HOST_SHEAF_BYTES
-#define BYTES_MIN      4096u
+#define BYTES_MIN      VL_HOST_SHEAF_BYTES_MIN
 #define BYTES_SHARE    2048u /* of all memory, divided by the CPUs */
 #define CAPACITY_SHARE 64u
 #define CAPACITY_MIN   4u

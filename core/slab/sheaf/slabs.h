@@ -10,7 +10,8 @@
  * sheaf holds at most; full and empty sheaves in a barn; slabs without a unit in use that a node
  * keeps while nobody asks for memory back. */
 #if !defined(VL_HOST_SHEAF_BYTES)
-#define VL_HOST_SHEAF_BYTES 65536u
+#define VL_HOST_SHEAF_BYTES     65536u
+#define VL_HOST_SHEAF_BYTES_MIN 4096u
 #endif
 #if !defined(VL_HOST_BARN_FULL)
 #define VL_HOST_BARN_FULL   16u
