@@ -196,6 +196,45 @@ static void bulk_put(void *arg)
     vl_frame_free_bulk(path.frame, 64);
 }
 
+static void run_get(void *arg)
+{
+    (void)arg;
+    path.had = vl_frame_alloc_run(11, VL_ATOMIC, path.frame) == VL_OK;
+    for (unsigned i = 1; i < 11; i++) {
+        path.frame[i].n = path.frame[0].n + i;
+    }
+}
+
+static void run_put(void *arg)
+{
+    (void)arg;
+    vl_frame_free_run(path.frame[8], 3);
+    vl_frame_free_run(path.frame[0], 8);
+}
+
+static bool destroy(void *arg, struct vl_pfn pfn, unsigned order)
+{
+    (void)arg;
+    (void)order;
+    *words(pfn) = UINT64_MAX;
+    return true;
+}
+
+/* What comes back is new each time. */
+static void report_get(void *arg)
+{
+    (void)arg;
+    (void)vl_frame_report_free(2, destroy, NULL);
+    path.had = vl_frame_alloc(2, VL_ATOMIC, &path.frame[0]) == VL_OK;
+}
+
+static void report_put(void *arg)
+{
+    (void)arg;
+    vl_frame_free(path.frame[0], 2);
+    (void)vl_frame_report_free(0, destroy, NULL);
+}
+
 static void object_get(void *arg)
 {
     (void)arg;
@@ -349,7 +388,8 @@ static void step_all(const struct pair *pairs, size_t count, bool stock)
 static const struct pair frame_pairs[] = {
     {"order 0", frame_get_0, frame_put_0, 1}, {"order 9", frame_get_9, frame_put_9, 1},
     {"order 3", frame_get_3, frame_put_3, 1}, {"descriptor", descriptor_get, descriptor_put, 1},
-    {"bulk of 64", bulk_get, bulk_put, 64},
+    {"bulk of 64", bulk_get, bulk_put, 64},   {"run of 11", run_get, run_put, 11},
+    {"report", report_get, report_put, 1},
 };
 
 static const struct pair object_pairs[] = {
