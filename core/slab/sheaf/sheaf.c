@@ -410,7 +410,29 @@ void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
  */
 
 /* The sheaf in use is taken out, and comes back as what it has become; meanwhile the CPU has none,
- * which every operation can live with. */
+ * which every operation can live with. For a few units that costs more than one by one. */
+#define SWAPS_FROM 6u
+
+static size_t pop_few(size_t index, size_t count, void **out)
+{
+    size_t had = 0;
+    uintptr_t unit;
+
+    while (had < count && (unit = vli_slot_pop(index)) != 0) {
+        out[had++] = (void *)unit;
+    }
+    return had;
+}
+
+static size_t push_few(size_t index, uint32_t shift, size_t count, void *const *objects)
+{
+    size_t kept = 0;
+
+    while (kept < count && vli_slot_push(index, (uintptr_t)objects[kept] - shift)) {
+        kept++;
+    }
+    return kept;
+}
 
 size_t vli_slot_pop_batch(size_t index, size_t count, void **out)
 {
@@ -418,8 +440,8 @@ size_t vli_slot_pop_batch(size_t index, size_t count, void **out)
     uintptr_t top;
     size_t had;
 
-    if (!has_sheaves(cache)) {
-        return 0;
+    if (count < SWAPS_FROM || !has_sheaves(cache)) {
+        return pop_few(index, count, out);
     }
     top = vli_slot_swap(index, VLI_SHEAF_TOP, VLI_SHEAF_NONE);
     if (top == VLI_SHEAF_NONE || top == VLI_SHEAF_STOPPED) {
@@ -440,8 +462,8 @@ size_t vli_slot_push_batch(size_t index, uint32_t shift, size_t count, void *con
     uintptr_t top;
     size_t room;
 
-    if (!has_sheaves(cache)) {
-        return 0;
+    if (count < SWAPS_FROM || !has_sheaves(cache)) {
+        return push_few(index, shift, count, objects);
     }
     top = vli_slot_swap(index, VLI_SHEAF_TOP, VLI_SHEAF_NONE);
     if (top == VLI_SHEAF_NONE || top == VLI_SHEAF_STOPPED) {
