@@ -213,8 +213,8 @@ static void set_alone(struct vli_zone *zone)
 {
     zone->is_alone = true;
     for (size_t i = 0; i < range_count; i++) {
-        if (&vli_zones[ranges[i].zone] != zone && first_of(&ranges[i]) < zone->end &&
-            end_of(&ranges[i]) > zone->start) {
+        if (ranges[i].kind != VL_RANGE_SIDE && &vli_zones[ranges[i].zone] != zone &&
+            first_of(&ranges[i]) < zone->end && end_of(&ranges[i]) > zone->start) {
             zone->is_alone = false;
         }
     }

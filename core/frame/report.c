@@ -26,7 +26,6 @@ struct report {
     bool (*fn)(void *arg, struct vl_pfn pfn, unsigned order);
     void *arg;
     uint64_t told; /* frames */
-    bool stopped;  /* fn had enough */
 };
 
 uint32_t vli_report_seen(void)
@@ -100,7 +99,7 @@ static void put_back(struct vli_zone *zone, unsigned order, const uint32_t *pfns
     }
 }
 
-/* Tells one batch; false when there was none, or no more shall be told. */
+/* Tells one batch; false when there was none, or no more of this order shall be told. */
 static bool tell_batch(struct vli_zone *zone, unsigned order, struct report *report)
 {
     uint32_t pfns[BATCH_BLOCKS];
@@ -110,13 +109,12 @@ static bool tell_batch(struct vli_zone *zone, unsigned order, struct report *rep
     if (count == 0) {
         return false;
     }
-    while (told < count && !report->stopped) {
-        report->stopped = !report->fn(report->arg, (struct vl_pfn){pfns[told]}, order);
-        told += report->stopped ? 0 : 1;
+    while (told < count && report->fn(report->arg, (struct vl_pfn){pfns[told]}, order)) {
+        told++;
     }
     put_back(zone, order, pfns, count, told);
     report->told += (uint64_t)told << order;
-    return !report->stopped;
+    return told == count;
 }
 
 /* Who reports counts as reclaiming: a request of his does not wait for what he holds himself.
@@ -133,7 +131,7 @@ uint64_t vl_frame_report_free(unsigned order_min,
                               bool (*report)(void *arg, struct vl_pfn pfn, unsigned order),
                               void *arg)
 {
-    struct report all = {report, arg, 0, false};
+    struct report all = {report, arg, 0};
     struct vl_thread *thread = vl_host_thread();
     bool marks = thread != NULL && mark(thread);
 
@@ -143,7 +141,7 @@ uint64_t vl_frame_report_free(unsigned order_min,
         /* What is freed meanwhile may be told twice, but not for ever. */
         uint64_t most = all.told + atomic_load_explicit(&zone->managed, memory_order_relaxed);
 
-        for (unsigned order = VL_ORDER_COUNT; order-- > order_min && !all.stopped;) {
+        for (unsigned order = VL_ORDER_COUNT; order-- > order_min;) {
             while (all.told < most && tell_batch(zone, order, &all)) {
             }
         }

@@ -110,8 +110,9 @@ VL_MUST_CHECK enum vl_status vl_frame_offline(struct vl_pfn start, struct vl_pfn
  * vl_frame_report_free() - tell somebody beneath (a hypervisor, the kernel that lent the memory)
  * which memory is free, so that he takes back what stands behind it. The contents are lost.
  * @order_min: smallest blocks worth telling, 0 … VL_ORDER_MAX.
- * @report:    is told each free block not told before; no core lock is held. False: it was not
- *             taken back, and nothing more shall be told.
+ * @report:    is told each free block not told before, the largest first; no core lock is held.
+ *             False: it was not taken back, and counts as not told; go on with the next lower
+ *             order. So who wants only so much back gets it in smaller blocks, too.
  * @arg:       its first argument.
  *
  * A block told is marked. It stays so while it lies free, also in parts when a piece of it is

@@ -203,6 +203,42 @@ static void who_is_told_may_have_enough(void **state)
     machine_off(before);
 }
 
+/* So many frames, and no more. */
+static bool note_budget(void *arg, struct vl_pfn pfn, unsigned order)
+{
+    uint64_t *left = arg;
+
+    if (*left < 1u << order) {
+        return false;
+    }
+    *left -= 1u << order;
+    return note(&told, pfn, order);
+}
+
+static void who_wants_less_is_told_smaller_blocks(void **state)
+{
+    struct vl_pfn pfn;
+    uint64_t before;
+    uint64_t left = 700;
+
+    (void)state;
+    machine_on(64 * MIB, 1);
+    before = free_frames();
+    (void)report(0);
+    /* Of fresh memory: a block of order 10, and one each of 0 … 8 that cannot join. */
+    assert_int_equal(vl_frame_alloc_run(BLOCK, VL_WAIT, &pfn), VL_OK);
+    vl_frame_free(take(VL_ORDER_MAX), VL_ORDER_MAX);
+    vl_frame_free_run((struct vl_pfn){pfn.n + 513}, 511);
+    forget();
+    assert_int_equal(vl_frame_report_free(0, note_budget, &left), 511);
+    assert_int_equal(left, 700 - 511);
+    assert_int_equal(told.blocks, 9);
+    vli_frame_validate();
+    assert_int_equal(report(0), BLOCK);
+    vl_frame_free_run(pfn, 513);
+    machine_off(before);
+}
+
 /* -------------------------------------------------------------------------- how long it is told */
 
 static void a_part_in_use_leaves_the_rest_told(void **state)
@@ -551,6 +587,7 @@ int main(void)
                                        cmocka_unit_test(orders_below_are_not_told),
                                        cmocka_unit_test(nothing_free_tells_nothing),
                                        cmocka_unit_test(who_is_told_may_have_enough),
+                                       cmocka_unit_test(who_wants_less_is_told_smaller_blocks),
                                        cmocka_unit_test(a_part_in_use_leaves_the_rest_told),
                                        cmocka_unit_test(a_user_cannot_mark_it),
                                        cmocka_unit_test(two_told_halves_make_a_told_whole),
