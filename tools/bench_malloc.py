@@ -91,9 +91,9 @@ def run_one(figures, allocator, program, test, seconds, preload):
         environment['LD_PRELOAD'] = os.path.abspath(preload)
     try:
         done = subprocess.run([program, test, str(seconds)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=60, env=environment)
+                              stderr=subprocess.PIPE, text=True, timeout=30, env=environment)
     except subprocess.TimeoutExpired:
-        figures.failed.add((allocator, test, 'did not end within 60 s'))
+        figures.failed.add((allocator, test, 'did not end within 30 s'))
         return
     if done.returncode != 0:
         figures.failed.add((allocator, test, done.stderr.strip().split('\n')[-1]
@@ -249,7 +249,7 @@ def aims_table(figures):
          ' less the best. No slower: within that spread of the best other.',
          'Resident over live: anonymous memory in RAM (smaps_rollup) beyond what was there before'
          ' the first malloc, over the bytes asked for; the mean of ten looks at the running churn,'
-         ' which writes the first and the last byte of each object.'], steady=False)
+         ' which writes the first and the last byte of each object.'])
     for row in ROWS:
         ours, best = row.parts(figures, OURS), row.others(figures)
         text = row.text(ours)
@@ -267,7 +267,7 @@ def aims_table(figures):
 def all_table(figures):
     """Each row of every allocator."""
     names = there(PRELOADS)
-    table = report.Table('malloc under LD_PRELOAD: every allocator', ['row'] + names, steady=False)
+    table = report.Table('malloc under LD_PRELOAD: every allocator', ['row'] + names)
     for row in ROWS:
         table.add(row.title, *[row.text(row.parts(figures, name)) for name in names])
     at_once = ['at_once']
@@ -291,7 +291,7 @@ def static_table(figures):
     """The first tests, allocator and libc linked into the program."""
     names = [name for name in STATICS if name in figures.rounds]
     table = report.Table('malloc linked statically: cycles', ['row', 'aim'] + names,
-                         ['Debian has no archive of mimalloc.'], steady=False)
+                         ['Debian has no archive of mimalloc.'])
     for row in ROWS:
         if row.test in ('order', 'pair'):
             aims = row.static_aims
@@ -304,7 +304,7 @@ def floor_table(figures):
     """What the raw instructions cost in the same run."""
     table = report.Table('The floor, in the same run: cycles', ['what', 'cycles'],
                          ['A pair of malloc and free needs two of the compare-and-exchanges; of the'
-                          ' others, one turn is a push and a pop.'], steady=False)
+                          ' others, one turn is a push and a pop.'])
     titles = [('raw', 'cas8', 'load, compare-and-exchange, 8 bytes'),
               ('raw', 'cas8_locked', 'the same with the lock prefix'),
               ('raw', 'cas16', 'load, compare-and-exchange, 16 bytes'),

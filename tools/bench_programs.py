@@ -315,9 +315,9 @@ def measure(rounds):
     return found, names
 
 
-def table_of(title, unit, found, names, pick, digits):
+def table_of(title, unit, found, names, pick, digits, steady=True):
     """One table and its plot; where a program failed its cell says so."""
-    table = report.Table(title, ['program'] + names, steady=False)
+    table = report.Table(title, ['program'] + names, steady=steady)
     chart = report.Chart(title, unit, names)
     for program in PROGRAMS:
         if not any(key[0] == program.title for key in found):
@@ -344,7 +344,7 @@ def bench(options):
     time_table, time_chart = table_of('Real programs: processor seconds, user and system',
                                       'seconds', found, names, lambda r: r[0], 2)
     elapsed, _ = table_of('The same: elapsed seconds', 'elapsed seconds', found, names,
-                          lambda r: r[1], 2)
+                          lambda r: r[1], 2, steady=False)
     peak, peak_chart = table_of('The same: peak memory, MiB (ru_maxrss)', 'MiB', found, names,
                                 lambda r: r[2] / 1024, 1)
     time_table.notes.append('redis: what the server took for a fixed number of requests. %s is'
