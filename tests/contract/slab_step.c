@@ -26,6 +26,7 @@
 #define HELD 8u
 #define KEPT 96u
 #define MANY 150u
+#define BULK 100u
 
 static size_t size;
 static struct vl_cache *cache; /* NULL: kmalloc */
@@ -162,6 +163,50 @@ static void step(void (*fn)(void *arg), uint64_t random)
 }
 #endif
 
+/* Several at once: what the CPU keeps goes away in between, and comes back. */
+static struct {
+    void *objects[BULK];
+    size_t count;
+    bool had;
+} bulk;
+
+static void path_take_bulk(void *arg)
+{
+    (void)arg;
+    bulk.had = vl_cache_alloc_bulk(cache, VL_ATOMIC, bulk.count, bulk.objects) == VL_OK;
+}
+
+static void path_give_bulk(void *arg)
+{
+    (void)arg;
+    vl_cache_free_bulk(cache, bulk.count, bulk.objects);
+}
+
+static void step_through_bulk(unsigned rounds)
+{
+    uint64_t random = seed;
+
+    sim_irq_set(interrupt);
+    for (unsigned i = 0; i < rounds; i++) {
+        uint64_t r = sim_random(&random);
+
+        bulk.count = 1 + r % BULK;
+        step(path_take_bulk, r / BULK);
+        for (size_t k = 0; bulk.had && k < bulk.count; k++) {
+            mark(bulk.objects[k], r + k);
+        }
+        for (size_t k = 0; bulk.had && k < bulk.count; k++) {
+            check_mark(bulk.objects[k], r + k);
+        }
+        if (bulk.had) {
+            step(path_give_bulk, r / BULK / 16);
+        }
+        assert_true(bulk.had || sim_fail_count() != 0);
+        vli_slab_validate();
+    }
+    sim_irq_set(NULL);
+}
+
 static void release_held(void)
 {
     for (unsigned i = 0; i < HELD; i++) {
@@ -292,6 +337,11 @@ static void caches_at_every_instruction(void **state)
     assert_int_equal(vl_cache_create(&spec, &cache), VL_OK);
     step_through(rounds_here());
     assert_true(irq_runs > rounds_here());
+    step_through_bulk(rounds_here() / 4);
+    sim_fail_often(8192);
+    step_through_bulk(rounds_here() / 4);
+    sim_fail_often(0);
+    release_held();
     assert_int_equal(vl_cache_destroy(cache), VL_OK);
     sim_stop();
 }
