@@ -190,6 +190,8 @@ MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix 
   -fno-strict-aliasing -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition \
   -fno-stack-protector -fcf-protection=none -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc \
   -fno-builtin-free -pthread $(SAN_FLAGS)
+# Sanitizers have a malloc of their own: ours gets other names there, also in its tests.
+MALLOC_NAMES := $(if $(filter-out none,$(SAN)),-include malloc/rename.h)
 MALLOC_CORE := $(filter-out core/base/host_default.c,$(wildcard core/base/*.c)) $(wildcard core/frame/*.c) \
   $(wildcard core/slab/*.c) $(foreach d,$(MALLOC_DIRS),$(wildcard $(d)/*.c)) core/base/host_default.c
 MALLOC_OBJ  := $(patsubst %.c,$(M)/%.o,$(wildcard malloc/*.c) $(MALLOC_CORE))
@@ -200,7 +202,7 @@ $(M)/core/%.o: core/%.c
 $(M)/malloc/%.o: malloc/%.c
 	@mkdir -p $(@D)
 	$(SAY)
-	$(Q)$(CC) $(MALLOC_FLAGS) -D_GNU_SOURCE -c $< -o $@
+	$(Q)$(CC) $(MALLOC_FLAGS) $(MALLOC_NAMES) -D_GNU_SOURCE -c $< -o $@
 $(M)/libvellum-malloc.so: $(MALLOC_OBJ)
 	$(SAY)
 	$(Q)$(CC) -shared $(SAN_FLAGS) -Wl,-soname,libvellum-malloc.so -Wl,-z,nodelete,-z,now,-z,relro,-z,defs $^ -pthread -o $@
@@ -211,11 +213,13 @@ $(M)/libvellum-malloc.a: $(MALLOC_OBJ)
 malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 	$(Q)cp -f $^ build/
 # Every tests/malloc/NAME.c but child.c is one cmocka program that is linked with the library, so
-# that its malloc is ours; NAME.cc is the same in C++.
-MALLOC_TEST_SRC := $(filter-out tests/malloc/child.c,$(wildcard tests/malloc/*.c))
-MALLOC_TEST_BIN := $(patsubst tests/malloc/%.c,$(M)/tests/%,$(MALLOC_TEST_SRC)) \
-  $(patsubst tests/malloc/%.cc,$(M)/tests/%,$(wildcard tests/malloc/*.cc))
-MALLOC_TEST_FLAGS = -Wno-unknown-warning-option -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror
+# that its malloc is ours; NAME.cc is the same in C++. With a sanitizer: those that neither measure
+# memory nor need the usual names.
+MALLOC_TEST_ALL   := $(basename $(notdir $(wildcard tests/malloc/*.c tests/malloc/*.cc)))
+MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators),$(MALLOC_TEST_ALL))
+MALLOC_TEST_FLAGS = -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror \
+  -Wno-unknown-warning-option -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object \
+  $(SAN_FLAGS) $(MALLOC_NAMES)
 $(M)/tests/%.o: tests/malloc/%.c tests/malloc/child.h include/vellum/malloc.h
 	@mkdir -p $(@D)
 	$(SAY)
@@ -226,8 +230,8 @@ $(M)/tests/%.o: tests/malloc/%.cc include/vellum/malloc.h
 	$(Q)$(CXX) -std=c++17 $(MALLOC_TEST_FLAGS) -c $< -o $@
 $(M)/tests/%: $(M)/tests/%.o $(M)/tests/child.o $(M)/libvellum-malloc.so
 	$(SAY)
-	$(Q)$(CXX) $< $(M)/tests/child.o -L$(M) -lvellum-malloc -Wl,-rpath,'$$ORIGIN/..' -lcmocka -pthread -o $@
-malloc-tests: $(MALLOC_TEST_BIN)
+	$(Q)$(CXX) $(SAN_FLAGS) $< $(M)/tests/child.o -L$(M) -lvellum-malloc -Wl,-rpath,'$$ORIGIN/..' -lcmocka -pthread -o $@
+malloc-tests: $(addprefix $(M)/tests/,$(MALLOC_TEST_NAMES))
 malloc-config:
 	@echo $(M)
 -include $(shell find $(M) -name '*.d' 2>/dev/null)

@@ -193,18 +193,20 @@ static uint64_t frames_free(void)
     return counts.free_zones;
 }
 
-/* Frames that caches keep without need: slabs with no unit in use, and what full sheaves hold. Read
- * without locks: a hint. */
+/* Frames that caches keep without need: slabs with no unit in use, and what full sheaves hold. */
 static uint64_t frames_kept(void)
 {
     uint64_t frames = 0;
 
     for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
-        const struct vl_cache *cache = &vli_caches[i];
-        const struct vli_slab_node *node = &cache->node[0];
-        uint64_t held = (uint64_t)node->full_count * node->capacity * cache->unit_bytes;
+        struct vl_cache *cache = &vli_caches[i];
+        struct vli_slab_node *node = &cache->node[0];
 
-        frames += ((uint64_t)node->empty_count << cache->order) + (held >> VL_PAGE_SHIFT);
+        vl_host_lock(&node->lock.word.both);
+        frames +=
+            ((uint64_t)node->full_count * node->capacity * cache->unit_bytes) >> VL_PAGE_SHIFT;
+        frames += (uint64_t)node->empty_count << cache->order;
+        vl_host_unlock(&node->lock.word.both);
     }
     return frames;
 }

@@ -41,8 +41,8 @@ struct vli_slab_percpu vli_area_stopped = {
     .sheaf = {{(uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS]}}};
 
 _Atomic uint32_t vli_area_word;
-static struct vli_slab_percpu *areas;         /* (A) of all numbers; touched when made */
-static uint64_t is_made[VLI_AREAS_MAX / 64u]; /* (A) */
+static struct vli_slab_percpu *areas;                 /* (A) of all numbers; touched when made */
+static _Atomic uint64_t is_made[VLI_AREAS_MAX / 64u]; /* (A); read without it by who counts */
 static bool is_percpu;
 static bool has_membarrier;
 static _Atomic bool has_key;
@@ -142,14 +142,28 @@ static void use_offset(bool of_rseq)
 
 /* ---------------------------------------------------------------------------- areas are made */
 
+static uint64_t made_word(size_t w)
+{
+    return atomic_load_explicit(&is_made[w], memory_order_relaxed);
+}
+
 static bool made(size_t number)
 {
-    return (is_made[number / 64u] >> (number % 64u) & 1u) != 0;
+    return (made_word(number / 64u) >> (number % 64u) & 1u) != 0;
+}
+
+static void set_made(size_t number, bool is)
+{
+    uint64_t bit = (uint64_t)1 << (number % 64u);
+    uint64_t word = made_word(number / 64u);
+
+    atomic_store_explicit(&is_made[number / 64u], is ? word | bit : word & ~bit,
+                          memory_order_relaxed);
 }
 
 static void make(size_t number)
 {
-    is_made[number / 64u] |= (uint64_t)1 << (number % 64u);
+    set_made(number, true);
     vli_sheaf_area_init(&areas[number]);
     entry_set((int32_t)number, &areas[number]);
 }
@@ -179,8 +193,8 @@ static int32_t number_new(void)
 
     vl_host_lock(&vli_area_word);
     for (size_t w = 0; w < VLI_COUNT_OF(is_made) && number < 0; w++) {
-        if (~is_made[w] != 0) {
-            number = (int32_t)(w * 64u + vli_bit_lowest(~is_made[w]));
+        if (~made_word(w) != 0) {
+            number = (int32_t)(w * 64u + vli_bit_lowest(~made_word(w)));
             make((size_t)number);
         }
     }
@@ -233,8 +247,10 @@ size_t vli_area_count(void)
 size_t vli_area_end(void)
 {
     for (size_t w = VLI_COUNT_OF(is_made); w-- > 0;) {
-        if (is_made[w] != 0) {
-            return w * 64u + vli_bit_highest(is_made[w]) + 1u;
+        uint64_t word = made_word(w);
+
+        if (word != 0) {
+            return w * 64u + vli_bit_highest(word) + 1u;
         }
     }
     return 0;
@@ -260,7 +276,7 @@ static void thread_ends(void *arg)
     vli_sheaf_drain_area(&areas[number], NULL);
     vl_host_lock(&vli_area_word);
     entry_set(number, &vli_area_stopped);
-    is_made[number / 64] &= ~((uint64_t)1 << (number % 64));
+    set_made((size_t)number, false);
     vl_host_unlock(&vli_area_word);
 }
 
@@ -367,7 +383,7 @@ void vli_area_fork_child(void)
         if (made(i) && (int32_t)i != own) {
             vli_sheaf_drain_area(&areas[i], NULL);
             entry_set((int32_t)i, &vli_area_stopped);
-            is_made[i / 64u] &= ~((uint64_t)1 << (i % 64u));
+            set_made(i, false);
         }
     }
 }

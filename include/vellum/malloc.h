@@ -71,6 +71,9 @@ void *vl_malloc_cache_alloc_slow(size_t index);
 /** vl_malloc_cache_free_slow() - the same of vl_malloc_cache_free(), when it has no room. */
 void vl_malloc_cache_free_slow(size_t index, void *object);
 
+/* An array of free objects ends at a multiple of this. */
+#define VL_MALLOC_SHEAF_BYTES 2048
+
 /* ThreadSanitizer sees nothing of assembly. */
 #if defined(__SANITIZE_THREAD__)
 #define VL_MALLOC_NO_INLINE
@@ -102,9 +105,6 @@ void vl_malloc_cache_free_slow(size_t index, void *object);
     "775:\n\t"                                                                                     \
     "jmp 771b\n\t"                                                                                 \
     ".popsection"
-
-/* An array of free objects ends at a multiple of this. */
-#define VL_MALLOC_SHEAF_BYTES 2048
 
 /** vl_malloc_cache_alloc() - one object, not cleared, or NULL. */
 static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)

@@ -31,7 +31,8 @@ struct child_result {
  * parent). @seconds: it is killed afterwards. */
 void child_run(const char *name, const char *options, unsigned seconds, struct child_result *out);
 
-/** resident_bytes() - of this process, without pages of files. */
+/** resident_bytes() - of this process, without pages of files; 0 with a sanitizer, whose memory is
+ * most of it. */
 size_t resident_bytes(void);
 
 /** random_next() - xorshift; @state not 0. */
