@@ -178,7 +178,8 @@ static VLI_NOINLINE void *malloc_coarse(size_t size)
 {
     uintptr_t unit;
 
-    if (VLI_UNLIKELY(size > VLI_CLASS_MAX || vli_fast_limit == 0)) {
+    if (VLI_UNLIKELY(size > VLI_CLASS_MAX ||
+                     atomic_load_explicit(&vli_fast_limit, memory_order_acquire) == 0)) {
         return vli_malloc_slow(size);
     }
     unit = vli_slot_pop(vli_class_coarse[(size + 127u) / 128u]);
@@ -191,10 +192,8 @@ static VLI_NOINLINE void *malloc_coarse(size_t size)
 /* Each fast path begins a cache line and so lies in two of them, not three: a cycle. */
 #define VLI_LINE_START VLI_ALIGNED(64)
 
-VLI_LINE_START /* The thread slept, or others ran: time may have passed in which no slow path came
-                  by. */
-    static VLI_NOINLINE void *
-    malloc_after_away(size_t size)
+/* The thread slept, or others ran: time may have passed in which no slow path came by. */
+static VLI_NOINLINE void *malloc_after_away(size_t size)
 {
     uintptr_t unit;
 
@@ -203,11 +202,12 @@ VLI_LINE_START /* The thread slept, or others ran: time may have passed in which
     return VLI_LIKELY(unit != 0) ? (void *)unit : vli_malloc_slow(size);
 }
 
-VLI_EXPORT void *malloc(size_t size)
+VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
 {
     uintptr_t unit;
 
-    if (VLI_UNLIKELY(size >= vli_fast_limit)) {
+    /* Acquire: pairs with the release in start.c; here and in free() it costs nothing. */
+    if (VLI_UNLIKELY(size >= atomic_load_explicit(&vli_fast_limit, memory_order_acquire))) {
         return malloc_coarse(size);
     }
     if (VLI_UNLIKELY(vli_rseq_was_away())) {
@@ -222,9 +222,9 @@ VLI_EXPORT void *malloc(size_t size)
 
 VLI_LINE_START VLI_EXPORT void free(void *p)
 {
-    uintptr_t page = ((uintptr_t)p - (uintptr_t)vli_range_base) >> VL_PAGE_SHIFT;
+    uintptr_t page = vli_range_page(p);
 
-    if (VLI_UNLIKELY(page >= vli_fast_pages)) {
+    if (VLI_UNLIKELY(page >= atomic_load_explicit(&vli_fast_pages, memory_order_acquire))) {
         vli_free_slow(p);
         return;
     }

@@ -82,7 +82,7 @@ VL_MUST_CHECK bool vli_class_init(void);
 
 /* ---- the range (range.c) ---- */
 
-extern uint64_t vli_range_pages; /* of the range that may be handed out */
+extern _Atomic uint64_t vli_range_pages; /* of the range that may be handed out */
 
 /* Runs of whole frames serve what is above the classes up to this. */
 #define VLI_RUN_MAX ((size_t)1 << 20)
@@ -99,9 +99,9 @@ void vli_huge_advise(void *start, size_t bytes);
 
 /* Sizes below this take the fast path of malloc(): none before the heap has started, and none in
  * secure mode. */
-extern size_t vli_fast_limit VLI_HIDDEN;
+extern _Atomic size_t vli_fast_limit VLI_HIDDEN;
 /* Pages for which free() takes the fast path: those of the range, or none in secure mode. */
-extern uint64_t vli_fast_pages VLI_HIDDEN;
+extern _Atomic uint64_t vli_fast_pages VLI_HIDDEN;
 
 /** vli_run_alloc() - whole frames, at least @bytes, aligned to @align; NULL. */
 void *vli_run_alloc(size_t bytes, size_t align);
@@ -112,10 +112,19 @@ size_t vli_run_bytes(struct vl_frame *head);
 /** vli_run_shrink() - the frames behind the first @bytes go back. */
 void vli_run_shrink(struct vl_frame *head, size_t bytes);
 
+/** vli_range_page() - number of the page of an address from the range's start on; any number when
+ * it is outside. */
+static VLI_ALWAYS_INLINE uintptr_t vli_range_page(const void *p)
+{
+    return ((uintptr_t)p -
+            (uintptr_t)atomic_load_explicit(&vli_range_base, memory_order_relaxed)) >>
+           VL_PAGE_SHIFT;
+}
+
 /** vli_range_has() - does an address lie in the range? */
 static VLI_ALWAYS_INLINE bool vli_range_has(const void *p)
 {
-    return ((uintptr_t)p - (uintptr_t)vli_range_base) >> VL_PAGE_SHIFT < vli_range_pages;
+    return vli_range_page(p) < atomic_load_explicit(&vli_range_pages, memory_order_relaxed);
 }
 
 /** vli_run_total() - bytes in runs now. */

@@ -15,12 +15,12 @@
 #include <vellum/types.h>
 
 /* First byte of the range. Set once, before the core starts. */
-extern unsigned char *vli_range_base __attribute__((visibility("hidden")));
+extern _Atomic(unsigned char *) vli_range_base __attribute__((visibility("hidden")));
 #define VL_HOST_PHYS_LINEAR 1
 
 static inline void *vl_host_phys_to_virt(struct vl_pa pa)
 {
-    return vli_range_base + pa.a;
+    return atomic_load_explicit(&vli_range_base, memory_order_relaxed) + pa.a;
 }
 #define vl_host_phys_to_virt vl_host_phys_to_virt
 

@@ -40,8 +40,8 @@
 /* Slow paths between two looks at the clock. */
 #define EVENTS_A_LOOK 32u
 
-unsigned char *vli_range_base;
-uint64_t vli_range_pages;
+_Atomic(unsigned char *) vli_range_base;
+_Atomic uint64_t vli_range_pages;
 uint8_t *vli_slab_map;     /* behind the side data */
 static size_t range_bytes; /* but for side data */
 static size_t side_bytes;
@@ -112,11 +112,11 @@ static bool reserve(size_t bytes)
         (void)munmap(memory, bytes + more + BLOCK_BYTES);
         return false;
     }
-    vli_range_base = start;
+    atomic_store_explicit(&vli_range_base, start, memory_order_relaxed);
     vli_slab_map = start + bytes + side;
     range_bytes = bytes;
     side_bytes = side;
-    vli_range_pages = bytes >> VL_PAGE_SHIFT;
+    atomic_store_explicit(&vli_range_pages, bytes >> VL_PAGE_SHIFT, memory_order_relaxed);
     return true;
 }
 
@@ -151,7 +151,7 @@ size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 /* Brings @bytes more online, whole blocks. The lock is held. */
 static bool grow_by(size_t bytes)
 {
-    unsigned char *start = vli_range_base + online_end;
+    unsigned char *start = vl_host_phys_to_virt((struct vl_pa){online_end});
     struct vl_pfn first = {(uint32_t)(online_end >> VL_PAGE_SHIFT)};
     struct vl_pfn end = {first.n + (uint32_t)(bytes >> VL_PAGE_SHIFT)};
 

@@ -273,8 +273,8 @@ size_t vli_cpus_possible(void)
 _Atomic uint32_t vli_start_word;
 static _Atomic bool is_ready;
 static _Atomic bool is_late_done;
-size_t vli_fast_limit;
-uint64_t vli_fast_pages;
+_Atomic size_t vli_fast_limit;
+_Atomic uint64_t vli_fast_pages;
 
 static bool start_frame(void)
 {
@@ -300,8 +300,9 @@ static bool start_slab(void)
 static bool start_fast_paths(void)
 {
     if (!vli_options.secure) {
-        vli_fast_pages = vli_range_pages;
-        vli_fast_limit = VLI_TABLE_FINE + 1u;
+        /* Release: pairs with the acquires of the fast paths, which see all that was started. */
+        atomic_store_explicit(&vli_fast_pages, vli_range_pages, memory_order_release);
+        atomic_store_explicit(&vli_fast_limit, VLI_TABLE_FINE + 1u, memory_order_release);
     }
     return true;
 }
