@@ -77,10 +77,22 @@ static uint32_t waste_of(uint32_t unit_bytes, uint32_t order)
     return (uint32_t)(VL_PAGE_SIZE << order) - vli_slab_units_in(unit_bytes, order) * unit_bytes;
 }
 
+/* Units that have pages of their own stay in one word of bits for all (vli_slabs_purge()). */
+static uint32_t order_most(uint32_t unit_bytes, uint32_t order_min)
+{
+    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+
+    while (unit_bytes >= VL_PAGE_SIZE && order_max > order_min &&
+           vli_slab_units_in(unit_bytes, order_max) > 64) {
+        order_max--;
+    }
+    return order_max;
+}
+
 /* The order that wastes least, the smallest of them. */
 static uint32_t order_densest(uint32_t unit_bytes, uint32_t order_min)
 {
-    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+    uint32_t order_max = order_most(unit_bytes, order_min);
     uint32_t best = order_min;
 
     for (uint32_t order = order_min + 1; order <= order_max; order++) {
@@ -100,15 +112,10 @@ static uint32_t order_densest(uint32_t unit_bytes, uint32_t order_min)
  */
 static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
 {
-    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+    uint32_t order_max = order_most(unit_bytes, order_min);
     uint32_t wanted = order_for(unit_bytes, UNITS_WANTED);
     uint32_t order;
 
-    /* Units that have pages of their own: one word of bits for all (vli_slabs_purge()). */
-    while (unit_bytes >= VL_PAGE_SIZE && order_max > order_min &&
-           vli_slab_units_in(unit_bytes, order_max) > 64) {
-        order_max--;
-    }
     wanted = wanted > ORDER_WANTED ? ORDER_WANTED : wanted;
     wanted = wanted < order_min ? order_min : wanted;
     for (order = wanted; order <= order_max; order++) {
