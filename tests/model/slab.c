@@ -211,16 +211,6 @@ static void call_create(void)
     }
 }
 
-static unsigned sharers(const struct vl_cache *cache)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < HANDLES; i++) {
-        count += handles[i].cache == cache ? 1u : 0u;
-    }
-    return count;
-}
-
 static void call_destroy(void)
 {
     struct handle *handle = any_handle(true);
@@ -229,7 +219,7 @@ static void call_destroy(void)
     if (handle == NULL) {
         return;
     }
-    count = sharers(handle->cache);
+    count = handle->cache->users; /* the core's own, too, where one is alike */
     if (handle->out != 0 && count > 1) {
         return; /* they could not be freed any more */
     }
