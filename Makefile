@@ -286,7 +286,7 @@ fuzz:
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)
-all: lib kernel sim
+all: lib kernel sim $(if $(filter none,$(SAN)),malloc)
 lib: $(B)/libvellum.a
 kernel: $(B)/vellum.elf
 sim: $(B)/libsim.a
