@@ -47,7 +47,9 @@ VLI_EXPORT int vl_malloc_cache_destroy(struct vl_malloc_cache *cache)
     enum vl_status status;
 
     vl_host_lock(&vli_api_word);
+    vl_host_lock(&vli_purge_word); /* who purges has units in hand */
     status = vl_cache_destroy(&vli_caches[cache->index]);
+    vl_host_unlock(&vli_purge_word);
     vl_host_unlock(&vli_api_word);
     return -(int)status;
 }

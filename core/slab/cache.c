@@ -36,6 +36,9 @@
 #define WASTE_PARTS 100u
 #define ALIGN_MIN   8u
 
+/* How long slabs on their way back to frame are waited for, in turns of a pause each. */
+#define WAIT_TURNS 10000000u
+
 struct vl_cache vli_caches[VLI_CACHES_MAX];
 static struct vli_rwlock caches_lock;
 
@@ -278,13 +281,17 @@ static void report_leak(struct vl_cache *cache)
 }
 
 /* Somebody else who shrinks all caches may be giving the last slabs back, out of any lock; it reads
- * the cache until they are not counted any more. */
-static void wait_for_slabs(struct vl_cache *cache)
+ * the cache until they are not counted any more. In the child of a fork() it may not be there. */
+static bool slabs_end(struct vl_cache *cache)
 {
     /* Acquire: pairs with the release of whoever gives a slab back. */
-    while (atomic_load_explicit(&cache->node[0].slabs, memory_order_acquire) != 0) {
+    for (uint32_t i = 0; i < WAIT_TURNS; i++) {
+        if (atomic_load_explicit(&cache->node[0].slabs, memory_order_acquire) == 0) {
+            return true;
+        }
         vl_host_cpu_relax();
     }
+    return false;
 }
 
 enum vl_status vl_cache_destroy(struct vl_cache *cache)
@@ -301,8 +308,8 @@ enum vl_status vl_cache_destroy(struct vl_cache *cache)
     if (units_out(cache, &units) != 0) {
         report_leak(cache);
         status = VL_EBUSY;
-    } else {
-        wait_for_slabs(cache);
+    } else if (!slabs_end(cache)) {
+        status = VL_EBUSY;
     }
     vli_rw_write_lock(&caches_lock);
     cache->flags = flags;

@@ -24,6 +24,7 @@
 #include "tests/malloc/child.h"
 
 #define OBJECTS 5000u
+#define SHORT   300u /* of a cache that comes and goes */
 
 static int by_address(const void *a, const void *b)
 {
@@ -153,12 +154,53 @@ static void interrupted(void **state)
     assert_int_equal(vl_malloc_cache_destroy(&shared), 0);
 }
 
+/* Gives everything back over and over, while somebody's caches come and go. */
+static void *trimmer(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&stop)) {
+        (void)malloc_trim(0);
+    }
+    return NULL;
+}
+
+static void ends_while_others_trim(void **state)
+{
+    pthread_t thread;
+    unsigned failed = 0;
+
+    (void)state;
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, trimmer, NULL), 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        size_t sizes[] = {24, 5000, 9000, 12288};
+        struct vl_malloc_cache cache;
+        static void *objects[SHORT];
+
+        assert_int_equal(vl_malloc_cache_create("short", sizes[i % 4], 0, &cache), 0);
+        for (size_t k = 0; k < SHORT; k++) {
+            objects[k] = vl_malloc_cache_alloc(&cache);
+        }
+        for (size_t k = 0; k < SHORT; k += 2) {
+            vl_malloc_cache_free(&cache, objects[k]);
+        }
+        for (size_t k = 1; k < SHORT; k += 2) {
+            vl_malloc_cache_free(&cache, objects[k]);
+        }
+        failed += vl_malloc_cache_destroy(&cache) != 0 ? 1u : 0u;
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(failed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_sizes),
         cmocka_unit_test(bad_ones),
         cmocka_unit_test(interrupted),
+        cmocka_unit_test(ends_while_others_trim),
     };
 
     return cmocka_run_group_tests_name("malloc: inlined caches", tests, NULL, NULL);
