@@ -87,14 +87,14 @@ static int trimmed(void)
     return bad | report("after", resident_bytes(), before + OWN);
 }
 
-/* A program that goes on, but does little. */
-static void little(double seconds, bool one_size)
+/* A program that goes on, but does little: one block at a time, or some now and then. */
+static void little(double seconds, size_t blocks)
 {
     for (double at = 0; at < seconds; at += 0.01) {
-        for (size_t i = 0; i < (one_size ? 1 : 100); i++) {
-            objects[MOST - 1 - i] = malloc(one_size ? 64 : i * 20);
+        for (size_t i = 0; i < blocks; i++) {
+            objects[MOST - 1 - i] = malloc(64);
         }
-        for (size_t i = 0; i < (one_size ? 1 : 100); i++) {
+        for (size_t i = 0; i < blocks; i++) {
             free(objects[MOST - 1 - i]);
         }
         (void)usleep(10000);
@@ -112,7 +112,7 @@ static int by_itself(void)
         fprintf(stderr, "it went at once: there was no delay\n");
         bad = 1;
     }
-    little(0.5, false);
+    little(0.5, 3000);
     return bad | report("later", resident_bytes(), before + OWN);
 }
 
@@ -122,7 +122,7 @@ static int by_itself_idle(void)
     size_t before = resident_at_start();
 
     empty(fill(60 * MIB, 16, 60000));
-    little(0.5, true);
+    little(0.5, 1);
     return vl_malloc_is_percpu() ? report("later", resident_bytes(), before + OWN) : 0;
 }
 
@@ -132,7 +132,7 @@ static int never(void)
     size_t before = resident_at_start();
 
     empty(fill(60 * MIB, 16, 60000));
-    little(0.3, false);
+    little(0.3, 3000);
     return resident_bytes() < before + 20 * MIB;
 }
 
