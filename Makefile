@@ -205,7 +205,7 @@ $(M)/malloc/%.o: malloc/%.c
 	$(Q)$(CC) $(MALLOC_FLAGS) $(MALLOC_NAMES) -D_GNU_SOURCE -c $< -o $@
 $(M)/libvellum-malloc.so: $(MALLOC_OBJ)
 	$(SAY)
-	$(Q)$(CC) -shared $(SAN_FLAGS) -Wl,-soname,libvellum-malloc.so -Wl,-z,nodelete,-z,now,-z,relro,-z,defs $^ -pthread -o $@
+	$(Q)$(CC) -shared $(SAN_FLAGS) -Wl,-soname,libvellum-malloc.so -Wl,-z,nodelete,-z,initfirst,-z,now,-z,relro,-z,defs $^ -pthread -o $@
 $(M)/libvellum-malloc.a: $(MALLOC_OBJ)
 	$(SAY)
 	$(Q)ld -r $^ -o $(M)/vellum-malloc.o && objcopy --localize-hidden $(M)/vellum-malloc.o
@@ -230,7 +230,7 @@ $(M)/tests/%.o: tests/malloc/%.cc include/vellum/malloc.h
 	$(Q)$(CXX) -std=c++17 $(MALLOC_TEST_FLAGS) -c $< -o $@
 $(M)/tests/%: $(M)/tests/%.o $(M)/tests/child.o $(M)/libvellum-malloc.so
 	$(SAY)
-	$(Q)$(CXX) $(SAN_FLAGS) $< $(M)/tests/child.o -L$(M) -lvellum-malloc -Wl,-rpath,'$$ORIGIN/..' -lcmocka -pthread -o $@
+	$(Q)$(if $(wildcard tests/malloc/$*.cc),$(CXX),$(CC)) $(SAN_FLAGS) $< $(M)/tests/child.o -L$(M) -lvellum-malloc -Wl,-rpath,'$$ORIGIN/..' -lcmocka -pthread -o $@
 malloc-tests: $(addprefix $(M)/tests/,$(MALLOC_TEST_NAMES))
 malloc-config:
 	@echo $(M)

@@ -10,6 +10,9 @@
  * it throws std::bad_alloc, or returns NULL if nothrow. A handler may throw itself, which a nothrow
  * form must turn into NULL: C cannot catch, so where a handler is set libstdc++'s own nothrow forms
  * do it, which call our throwing ones. An alignment that is no power of 2 counts as no memory.
+ *
+ * A program that is not C++ may load libraries that are, after us and out of sight of all but
+ * themselves: what is weak and missing is looked for in the C++ runtime that is loaded by then.
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
@@ -23,6 +26,8 @@ typedef struct nothrow nothrow; /* std::nothrow_t: only its address is passed */
 new_handler _ZSt15get_new_handlerv(void) VLI_WEAK;
 _Noreturn void _ZSt17__throw_bad_allocv(void) VLI_WEAK;
 void *dlsym(void *restrict handle, const char *restrict name) VLI_WEAK;
+void *dlopen(const char *file, int mode) VLI_WEAK;
+int dlclose(void *handle) VLI_WEAK;
 
 static void *allocate(size_t size, size_t align)
 {
@@ -32,9 +37,52 @@ static void *allocate(size_t size, size_t align)
     return vli_is_power_of_2(align) ? vli_aligned(align, size) : NULL;
 }
 
+/* What a C++ runtime that came after us has under a name, or NULL. */
+static void *of_runtime(const char *name)
+{
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1"};
+    void *found = NULL;
+
+    for (size_t i = 0; i < VLI_COUNT_OF(runtimes) && found == NULL && &dlopen != NULL; i++) {
+        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        found = runtime != NULL ? dlsym(runtime, name) : NULL;
+        if (runtime != NULL) {
+            (void)dlclose(runtime); /* whose code calls us stays */
+        }
+    }
+    return found;
+}
+
+union function {
+    void *found;
+    void (*call)(void);
+    new_handler (*get)(void);
+};
+
 static new_handler handler_now(void)
 {
-    return &_ZSt15get_new_handlerv != NULL ? _ZSt15get_new_handlerv() : NULL;
+    union function other = {NULL};
+
+    if (&_ZSt15get_new_handlerv != NULL) {
+        return _ZSt15get_new_handlerv();
+    }
+    other.found = of_runtime("_ZSt15get_new_handlerv");
+    return other.found != NULL ? other.get() : NULL;
+}
+
+/* Throws std::bad_alloc, if there is anything to throw it with. */
+static void throw_bad_alloc(void)
+{
+    union function other = {NULL};
+
+    if (&_ZSt17__throw_bad_allocv != NULL) {
+        _ZSt17__throw_bad_allocv();
+    }
+    other.found = of_runtime("_ZSt17__throw_bad_allocv");
+    if (other.found != NULL) {
+        other.call();
+    }
 }
 
 static VLI_NOINLINE void *new_slow(size_t size, size_t align)
@@ -45,9 +93,7 @@ static VLI_NOINLINE void *new_slow(size_t size, size_t align)
         new_handler handler = handler_now();
 
         if (handler == NULL) {
-            if (&_ZSt17__throw_bad_allocv != NULL) {
-                _ZSt17__throw_bad_allocv();
-            }
+            throw_bad_alloc();
             vli_die("vellum malloc: operator new(%zu): no memory", size);
         }
         handler();

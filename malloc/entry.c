@@ -78,6 +78,7 @@ void *vli_aligned(size_t align, size_t size)
     if (!vli_malloc_ready()) {
         return out_of_memory();
     }
+    size = size != 0 ? size : 1; /* a block of its own */
     class = size <= VLI_CLASS_MAX ? vli_class_aligned(size, align) : 0;
     p = class != 0 ? unit_alloc(class) : big_alloc(size, align);
     return p != NULL ? p : out_of_memory();

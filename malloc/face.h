@@ -82,7 +82,9 @@ VL_MUST_CHECK bool vli_class_init(void);
 
 /* ---- the range (range.c) ---- */
 
-extern _Atomic uint64_t vli_range_pages; /* of the range that may be handed out */
+/* Pages of the range that are online; of no other address there is a descriptor, or a byte in the
+ * map. It grows while others read it: who has a block read the number after it was stored. */
+extern _Atomic uint64_t vli_range_pages VLI_HIDDEN;
 
 /* Runs of whole frames serve what is above the classes up to this. */
 #define VLI_RUN_MAX ((size_t)1 << 20)
@@ -121,7 +123,7 @@ static VLI_ALWAYS_INLINE uintptr_t vli_range_page(const void *p)
            VL_PAGE_SHIFT;
 }
 
-/** vli_range_has() - does an address lie in the range? */
+/** vli_range_has() - does an address lie in the range, where it is online? */
 static VLI_ALWAYS_INLINE bool vli_range_has(const void *p)
 {
     return vli_range_page(p) < atomic_load_explicit(&vli_range_pages, memory_order_relaxed);
@@ -216,7 +218,13 @@ void vli_heap_fork_prepare(void);
 /** vli_heap_fork_release() - and release them. */
 void vli_heap_fork_release(void);
 
-/** vli_fork_init() - install the handlers. */
+/* A lock that is held around fork() (vli_mutex_fork_take()) is as if it were free for who holds all
+ * of them, once it has said so; vli_mutex_fork_give() releases it. */
+void vli_mutex_fork_take(_Atomic uint32_t *word);
+void vli_mutex_fork_all(bool has_all);
+void vli_mutex_fork_give(_Atomic uint32_t *word);
+
+/** vli_fork_init() - install the handlers, once. */
 void vli_fork_init(void);
 
 #endif

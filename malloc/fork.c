@@ -7,6 +7,10 @@
  * store; a sheaf that a thread of the parent held in hand between two exchanges is lost to the
  * child, at most one for each such thread. In the child the areas of threads that are not there any
  * more are emptied.
+ *
+ * Handlers of others may allocate, and run with our locks held if they were registered before ours
+ * (which the link option -z initfirst leaves to few): for the thread that holds them all they are
+ * as if they were free, since it is inside no change itself.
  */
 #include "malloc/face.h"
 #include "core/frame/zone.h"
@@ -14,36 +18,40 @@
 
 static void prepare(void)
 {
-    vl_host_lock(&vli_start_word);
-    vl_host_lock(&vli_api_word);
+    vli_mutex_fork_take(&vli_start_word);
+    vli_mutex_fork_take(&vli_api_word);
     vli_heap_fork_prepare();
-    vl_host_lock(&vli_purge_word);
-    vl_host_lock(&vli_grow_word);
-    vl_host_lock(&vli_area_word);
+    vli_mutex_fork_take(&vli_purge_word);
+    vli_mutex_fork_take(&vli_grow_word);
+    vli_mutex_fork_take(&vli_area_word);
     for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
-        vl_host_lock(&vli_caches[i].node[0].lock.word.both);
+        vli_mutex_fork_take(&vli_caches[i].node[0].lock.word.both);
     }
     for (size_t i = 0; i < VL_ZONES_MAX; i++) {
-        vl_host_lock(&vli_zones[i].lock.word.both);
+        vli_mutex_fork_take(&vli_zones[i].lock.word.both);
     }
-    vl_host_lock(&vli_large_word);
+    vli_mutex_fork_take(&vli_shrinkers_lock.word.both);
+    vli_mutex_fork_take(&vli_large_word);
+    vli_mutex_fork_all(true);
 }
 
 static void release(void)
 {
-    vl_host_unlock(&vli_large_word);
+    vli_mutex_fork_all(false);
+    vli_mutex_fork_give(&vli_large_word);
+    vli_mutex_fork_give(&vli_shrinkers_lock.word.both);
     for (size_t i = VL_ZONES_MAX; i-- > 0;) {
-        vl_host_unlock(&vli_zones[i].lock.word.both);
+        vli_mutex_fork_give(&vli_zones[i].lock.word.both);
     }
     for (size_t i = VLI_CACHES_MAX; i-- > 0;) {
-        vl_host_unlock(&vli_caches[i].node[0].lock.word.both);
+        vli_mutex_fork_give(&vli_caches[i].node[0].lock.word.both);
     }
-    vl_host_unlock(&vli_area_word);
-    vl_host_unlock(&vli_grow_word);
-    vl_host_unlock(&vli_purge_word);
+    vli_mutex_fork_give(&vli_area_word);
+    vli_mutex_fork_give(&vli_grow_word);
+    vli_mutex_fork_give(&vli_purge_word);
     vli_heap_fork_release();
-    vl_host_unlock(&vli_api_word);
-    vl_host_unlock(&vli_start_word);
+    vli_mutex_fork_give(&vli_api_word);
+    vli_mutex_fork_give(&vli_start_word);
 }
 
 static void child(void)
@@ -54,5 +62,16 @@ static void child(void)
 
 void vli_fork_init(void)
 {
-    (void)pthread_atfork(prepare, release, child);
+    static _Atomic bool is_done;
+
+    if (!atomic_exchange_explicit(&is_done, true, memory_order_relaxed)) {
+        (void)pthread_atfork(prepare, release, child);
+    }
+}
+
+/* Before all others who come with handlers: the first one's run last before fork(), so that no
+ * other's waits, with our locks held, for a thread that waits for them. */
+static __attribute__((constructor(101))) void register_first(void)
+{
+    vli_fork_init();
 }

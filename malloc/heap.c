@@ -455,16 +455,16 @@ VLI_EXPORT void vl_heap_stats(struct vl_heap *heap, struct vl_heap_stats *out)
 
 void vli_heap_fork_prepare(void)
 {
-    vl_host_lock(&vli_heaps_word);
+    vli_mutex_fork_take(&vli_heaps_word);
     for (struct vl_heap *heap = heaps; heap != NULL; heap = heap->next) {
-        vl_host_lock(&heap->word);
+        vli_mutex_fork_take(&heap->word);
     }
 }
 
 void vli_heap_fork_release(void)
 {
     for (struct vl_heap *heap = heaps; heap != NULL; heap = heap->next) {
-        vl_host_unlock(&heap->word);
+        vli_mutex_fork_give(&heap->word);
     }
-    vl_host_unlock(&vli_heaps_word);
+    vli_mutex_fork_give(&vli_heaps_word);
 }

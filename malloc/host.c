@@ -89,18 +89,61 @@ static long futex(const _Atomic uint32_t *word, int operation, uint32_t value,
     return result < 0 ? -error : result;
 }
 
+/* This thread holds all locks around fork(), and the functions that others gave to
+ * pthread_atfork() allocate. */
+static _Thread_local bool is_forking;
+
+/* Takes a lock that may have sleepers, or says so in it. Returns: what to wait for it to change
+ * from, 0 when it was taken. */
+static uint32_t take_or_mark(_Atomic uint32_t *word)
+{
+    uint32_t had = atomic_load_explicit(word, memory_order_relaxed);
+    uint32_t marked;
+
+    do {
+        marked = had >= VLI_MUTEX_FORK ? VLI_MUTEX_FORK_SLEEP : 2u;
+        /* Acquire: pairs with the release in vl_host_unlock(). */
+    } while (!atomic_compare_exchange_weak_explicit(word, &had, marked, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return had == 0 ? 0 : marked;
+}
+
 void vli_mutex_wait(_Atomic uint32_t *word)
 {
+    uint32_t seen;
+
+    if (is_forking && atomic_load_explicit(word, memory_order_relaxed) >= VLI_MUTEX_FORK) {
+        return;
+    }
     for (unsigned i = 0; i < SPINS; i++) {
         vl_host_cpu_relax();
         if (atomic_load_explicit(word, memory_order_relaxed) == 0 && vl_host_try_lock(word)) {
             return;
         }
     }
-    /* From here on the lock is taken as "somebody sleeps", since others may. Acquire: pairs with
-     * the release in vl_host_unlock(). */
-    while (atomic_exchange_explicit(word, 2, memory_order_acquire) != 0) {
-        (void)futex(word, FUTEX_WAIT, 2, NULL);
+    while ((seen = take_or_mark(word)) != 0) {
+        (void)futex(word, FUTEX_WAIT, seen, NULL);
+    }
+}
+
+void vli_mutex_fork_take(_Atomic uint32_t *word)
+{
+    vl_host_lock(word);
+    if (atomic_exchange_explicit(word, VLI_MUTEX_FORK, memory_order_relaxed) == 2) {
+        atomic_store_explicit(word, VLI_MUTEX_FORK_SLEEP, memory_order_relaxed);
+    }
+}
+
+void vli_mutex_fork_all(bool has_all)
+{
+    is_forking = has_all;
+}
+
+void vli_mutex_fork_give(_Atomic uint32_t *word)
+{
+    /* Release: pairs with the acquires of the next taker. */
+    if (atomic_exchange_explicit(word, 0, memory_order_release) == VLI_MUTEX_FORK_SLEEP) {
+        vli_mutex_wake(word);
     }
 }
 

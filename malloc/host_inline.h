@@ -61,7 +61,11 @@ static inline struct vl_thread *vl_host_thread(void)
 }
 #define vl_host_thread vl_host_thread
 
-/* ---- locks: 0 free, 1 held, 2 held and somebody sleeps ---- */
+/* ---- locks: 0 free, 1 held, 2 held and somebody sleeps; 3 and 4: the same, held around fork() by
+ * who forks, for whom it is as if it were free (fork.c) ---- */
+
+#define VLI_MUTEX_FORK       3u
+#define VLI_MUTEX_FORK_SLEEP 4u
 
 /** vli_mutex_wait() - take a lock that was found held: spin a little, then sleep. */
 void vli_mutex_wait(_Atomic uint32_t *word);
@@ -86,6 +90,9 @@ static inline void vl_host_lock(_Atomic uint32_t *word)
 
 static inline void vl_host_unlock(_Atomic uint32_t *word)
 {
+    if (__builtin_expect(atomic_load_explicit(word, memory_order_relaxed) >= VLI_MUTEX_FORK, 0)) {
+        return;
+    }
     /* Release: pairs with the acquires of the next taker. */
     if (__builtin_expect(atomic_exchange_explicit(word, 0, memory_order_release) == 2, 0)) {
         vli_mutex_wake(word);

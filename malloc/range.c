@@ -9,7 +9,9 @@
  * ABSENT. Where Linux limits addresses (ulimit -v), half of what is allowed, or less if that is not
  * to be had. When a zone runs low, the reclaim function brings the next blocks online: makes them
  * writable and tells the core. It takes an eighth of what there is, so that a large heap grows in
- * few steps; what is not touched costs nothing but descriptors, 1/128. When there are no more, or
+ * few steps; what is not touched costs nothing but descriptors, 1/128. They and the map become
+ * writable as the range grows, not at once: what is writable counts where Linux limits it (ulimit
+ * -d, strict accounting), and mlockall() would fetch all of it. When there are no more, or
  * the option `limit` forbids it, what CPUs keep goes back to the slabs and empty slabs to frame;
  * then a request fails.
  *
@@ -36,6 +38,10 @@
 #define BLOCK_FRAMES ((size_t)1 << VL_ORDER_MAX)
 #define BLOCK_BYTES  (VL_PAGE_SIZE << VL_ORDER_MAX)
 #define RESERVE_MIN  (4 * BLOCK_BYTES)
+/* Frames have numbers of 32 bits, and side data is beside them. */
+#define RESERVE_MAX ((size_t)8 << 40)
+/* The range's descriptors, and its bytes of the map, become writable for so much of it at once. */
+#define SIDE_STEP (64 * BLOCK_BYTES)
 
 /* Slow paths between two looks at the clock. */
 #define EVENTS_A_LOOK 32u
@@ -48,6 +54,7 @@ static size_t side_bytes;
 
 _Atomic uint32_t vli_grow_word;
 static size_t online_end; /* (G) bytes from the base */
+static size_t side_end;   /* (G) of these, those with side data that is writable */
 
 static _Atomic uint64_t taken; /* what counts for the option limit */
 static _Atomic uint64_t run_frames;
@@ -56,14 +63,17 @@ static _Atomic uint64_t run_frames;
 
 bool vli_limit_take(size_t bytes)
 {
-    uint64_t before = atomic_fetch_add_explicit(&taken, bytes, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&taken, memory_order_relaxed);
+    uint64_t limit = vli_options.limit == 0 ? UINT64_MAX : vli_options.limit;
 
-    if (vli_options.limit == 0 ||
-        (before <= vli_options.limit && bytes <= vli_options.limit - before)) {
-        return true;
-    }
-    atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
-    return false;
+    /* What is refused is never counted: it would be refused to others meanwhile. */
+    do {
+        if (before > limit || bytes > limit - before) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&taken, &before, before + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
 void vli_limit_give(size_t bytes)
@@ -85,7 +95,7 @@ void vli_huge_advise(void *start, size_t bytes)
 static size_t reserve_wanted(void)
 {
     struct rlimit limit;
-    size_t wanted = (size_t)vli_options.reserve;
+    size_t wanted = vli_options.reserve < RESERVE_MAX ? (size_t)vli_options.reserve : RESERVE_MAX;
 
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur / 2 < wanted) {
@@ -99,6 +109,8 @@ static bool reserve(size_t bytes)
 {
     size_t side = (size_t)vl_frame_side_bytes(bytes >> VL_PAGE_SHIFT);
     size_t more = side + (size_t)vli_round_up(bytes >> VL_PAGE_SHIFT, VL_PAGE_SIZE);
+    size_t later =
+        (size_t)vli_round_down((bytes >> VL_PAGE_SHIFT) * sizeof(struct vl_frame), VL_PAGE_SIZE);
     unsigned char *start;
     void *memory;
 
@@ -108,7 +120,7 @@ static bool reserve(size_t bytes)
         return false;
     }
     start = (unsigned char *)vli_round_up((uintptr_t)memory, BLOCK_BYTES);
-    if (mprotect(start + bytes, more, PROT_READ | PROT_WRITE) != 0) {
+    if (mprotect(start + bytes + later, side - later, PROT_READ | PROT_WRITE) != 0) {
         (void)munmap(memory, bytes + more + BLOCK_BYTES);
         return false;
     }
@@ -116,7 +128,6 @@ static bool reserve(size_t bytes)
     vli_slab_map = start + bytes + side;
     range_bytes = bytes;
     side_bytes = side;
-    atomic_store_explicit(&vli_range_pages, bytes >> VL_PAGE_SHIFT, memory_order_relaxed);
     return true;
 }
 
@@ -148,6 +159,37 @@ size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 
 /* ------------------------------------------------------------------------------------- growing */
 
+/* Makes what stands beside the first @end bytes of the range writable. The lock is held. */
+static bool side_ready(size_t end)
+{
+    unsigned char *frames = vli_range_base + range_bytes;
+    size_t from = side_end >> VL_PAGE_SHIFT;
+    size_t to = (size_t)vli_round_up(end, SIDE_STEP);
+    size_t count;
+
+    if (end <= side_end) {
+        return true;
+    }
+    to = to < range_bytes ? to : range_bytes;
+    count = (to - side_end) >> VL_PAGE_SHIFT;
+    if (mprotect(frames + from * sizeof(struct vl_frame), count * sizeof(struct vl_frame),
+                 PROT_READ | PROT_WRITE) != 0 ||
+        mprotect(vli_slab_map + from, count, PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+    side_end = to;
+    return true;
+}
+
+/* Pages from the base that may be looked at: before anybody can have one of the new ones. */
+static void pages_set(uint64_t pages)
+{
+    atomic_store_explicit(&vli_range_pages, pages, memory_order_relaxed);
+    if (atomic_load_explicit(&vli_fast_pages, memory_order_relaxed) != 0) { /* there are such */
+        atomic_store_explicit(&vli_fast_pages, pages, memory_order_release);
+    }
+}
+
 /* Brings @bytes more online, whole blocks. The lock is held. */
 static bool grow_by(size_t bytes)
 {
@@ -158,11 +200,12 @@ static bool grow_by(size_t bytes)
     if (bytes > range_bytes - online_end || !vli_limit_take(bytes)) {
         return false;
     }
-    if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!side_ready(online_end + bytes) || mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
         vli_limit_give(bytes);
         return false;
     }
     vli_huge_advise(start, bytes);
+    pages_set((online_end + bytes) >> VL_PAGE_SHIFT);
     if (vl_frame_online(first, end) != VL_OK) {
         vli_die("vellum malloc: block at %p is online already", (void *)start);
     }

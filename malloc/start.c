@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -204,42 +205,68 @@ static const char *variable(const char *name, char *const *list)
     return NULL;
 }
 
-/* The same before libc has set environ: from the kernel's copy, as far as the buffer goes. */
-static const char *variable_early(const char *name, char *buffer, size_t size)
-{
-    int file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
-    size_t length = length_of(name);
-    size_t had = 0;
-    ssize_t more;
+/* A file, read by the byte, without allocation. */
+struct source {
+    int file;
+    ssize_t had;
+    ssize_t at;
+    char buffer[1024];
+};
 
-    if (file < 0) {
+/* The next byte, or -1. */
+static int next_byte(struct source *source)
+{
+    if (source->at == source->had) {
+        source->had = read(source->file, source->buffer, sizeof(source->buffer));
+        source->at = 0;
+    }
+    return source->at < source->had ? (unsigned char)source->buffer[source->at++] : -1;
+}
+
+/* Does the next string begin with @start? The byte that differed is in @out_last. */
+static bool begins_with(struct source *source, const char *start, int *out_last)
+{
+    do {
+        *out_last = next_byte(source);
+    } while (*start != '\0' && *out_last == *start++ && *start != '\0');
+    return *start == '\0' && *out_last == start[-1];
+}
+
+/* The same before libc has set environ: from the kernel's copy, which may be of any length. The
+ * value is cut where it does not fit, and so not understood. */
+static const char *variable_early(const char *name_and_sign, char *value, size_t size)
+{
+    struct source source = {.file = open("/proc/self/environ", O_RDONLY | O_CLOEXEC)};
+    size_t length = 0;
+    bool is_found;
+    int last = 0;
+
+    if (source.file < 0) {
         return NULL;
     }
-    while (had + 1 < size && (more = read(file, buffer + had, size - 1 - had)) > 0) {
-        had += (size_t)more;
-    }
-    (void)close(file);
-    buffer[had] = '\0';
-    for (size_t at = 0; at < had; at += length_of(buffer + at) + 1) {
-        if (had - at > length && memcmp(buffer + at, name, length) == 0 &&
-            buffer[at + length] == '=') {
-            return buffer + at + length + 1;
+    while (!(is_found = begins_with(&source, name_and_sign, &last)) && last >= 0) {
+        while (last > 0) { /* to the end of this one */
+            last = next_byte(&source);
         }
     }
-    return NULL;
+    while (is_found && length + 1 < size && (last = next_byte(&source)) > 0) {
+        value[length++] = (char)last;
+    }
+    value[length] = '\0';
+    (void)close(source.file);
+    return is_found ? value : NULL;
 }
 
 static bool read_environment(void)
 {
-    static const char name[] = "VELLUM_MALLOC";
-    char buffer[8192];
+    char buffer[1024];
     const char *value;
 
     if (getauxval(AT_SECURE) != 0) {
         return true;
     }
-    value =
-        environ != NULL ? variable(name, environ) : variable_early(name, buffer, sizeof(buffer));
+    value = environ != NULL ? variable("VELLUM_MALLOC", environ)
+                            : variable_early("VELLUM_MALLOC=", buffer, sizeof(buffer));
     if (value != NULL) {
         read_options(value);
     }
@@ -248,26 +275,14 @@ static bool read_environment(void)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* The file says 0-N, or several ranges; the last number counts. */
+/* The kernel's masks of CPUs have room for every number that it can ever give one. What /sys says
+ * is not asked: a container may show less there than rseq will. */
 size_t vli_cpus_possible(void)
 {
-    char text[256];
-    int file = open("/sys/devices/system/cpu/possible", O_RDONLY | O_CLOEXEC);
-    ssize_t had = 0;
-    size_t last = 0;
+    unsigned long mask[VLI_AREAS_MAX / 64u];
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
 
-    if (file >= 0) {
-        had = read(file, text, sizeof(text));
-        (void)close(file);
-    }
-    for (ssize_t i = 0; i < had; i++) {
-        if (text[i] >= '0' && text[i] <= '9') {
-            last = last * 10 + (size_t)(text[i] - '0');
-        } else if (text[i] != '\n') {
-            last = 0;
-        }
-    }
-    return had > 0 && last < VLI_AREAS_MAX ? last + 1 : VLI_AREAS_MAX;
+    return bytes > 0 && (size_t)bytes <= sizeof(mask) ? (size_t)bytes * 8u : VLI_AREAS_MAX;
 }
 
 _Atomic uint32_t vli_start_word;

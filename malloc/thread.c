@@ -41,7 +41,9 @@ struct vli_slab_percpu vli_area_stopped = {
     .sheaf = {{(uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS]}}};
 
 _Atomic uint32_t vli_area_word;
-static struct vli_slab_percpu *areas;                 /* (A) of all numbers; touched when made */
+static struct vli_slab_percpu *areas;                 /* (A) of all numbers */
+static size_t areas_count;                            /* numbers are below this */
+static size_t areas_ready;                            /* (A) of these, those that are writable */
 static _Atomic uint64_t is_made[VLI_AREAS_MAX / 64u]; /* (A); read without it by who counts */
 static bool is_percpu;
 static bool has_membarrier;
@@ -161,32 +163,59 @@ static void set_made(size_t number, bool is)
                           memory_order_relaxed);
 }
 
-static void make(size_t number)
+/* Areas become writable so many at once, the lowest first. */
+#define AREAS_STEP 32u
+
+static bool ready(size_t number)
 {
+    size_t end = (number + AREAS_STEP) / AREAS_STEP * AREAS_STEP;
+
+    end = end < areas_count ? end : areas_count;
+    if (number < areas_ready) {
+        return true;
+    }
+    if (mprotect(areas, end * sizeof(*areas), PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+    areas_ready = end;
+    return true;
+}
+
+/* False when there is no memory for it. */
+VL_MUST_CHECK static bool make(size_t number)
+{
+    int saved = errno;
+
+    if (!ready(number)) {
+        errno = saved;
+        return false;
+    }
     set_made(number, true);
     vli_sheaf_area_init(&areas[number]);
     entry_set((int32_t)number, &areas[number]);
+    return true;
 }
 
 static bool make_percpu(void)
 {
     int32_t number = number_now();
+    bool has;
 
-    if (number < 0 || (uint32_t)number >= VLI_AREAS_MAX) {
+    if (number < 0 || (uint32_t)number >= areas_count) {
         return false;
     }
     if (entry_of(number) != &vli_area_stopped) {
         return true;
     }
     vl_host_lock(&vli_area_word);
-    if (!made((size_t)number)) { /* otherwise it was being drained until now */
-        make((size_t)number);
-    }
+    /* One that is made was being drained until now. */
+    has = made((size_t)number) || make((size_t)number);
     vl_host_unlock(&vli_area_word);
-    return true;
+    return has;
 }
 
-/* A number that no thread has, or NUMBER_NEVER. */
+/* A number that no thread has, with its area; NUMBER_NONE where there is no memory for that now,
+ * NUMBER_NEVER when all numbers are somebody's. */
 static int32_t number_new(void)
 {
     int32_t number = NUMBER_NEVER;
@@ -195,8 +224,10 @@ static int32_t number_new(void)
     for (size_t w = 0; w < VLI_COUNT_OF(is_made) && number < 0; w++) {
         if (~made_word(w) != 0) {
             number = (int32_t)(w * 64u + vli_bit_lowest(~made_word(w)));
-            make((size_t)number);
         }
+    }
+    if (number >= 0 && !make((size_t)number)) {
+        number = NUMBER_NONE;
     }
     vl_host_unlock(&vli_area_word);
     return number;
@@ -338,20 +369,19 @@ void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *
 
 bool vli_area_start(void)
 {
-    size_t bytes = VLI_AREAS_MAX * sizeof(struct vli_slab_percpu);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t cpus;
+    void *memory;
 
+    is_percpu = vli_options.percpu && rseq_is_registered();
+    areas_count = is_percpu ? vli_cpus_possible() : VLI_AREAS_MAX;
+    memory = mmap(NULL, areas_count * sizeof(*areas), PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return false;
     }
     areas = memory;
     vli_sheaf_area_init(&vli_area_stopped);
-    is_percpu = vli_options.percpu && rseq_is_registered();
     if (is_percpu) {
-        cpus = vli_cpus_possible();
-        for (size_t i = 0; i < cpus; i++) {
+        for (size_t i = 0; i < areas_count; i++) {
             entry_set((int32_t)i, &vli_area_stopped);
         }
         has_membarrier =

@@ -15,12 +15,12 @@
 
 #define MISSES_MAX 6u
 
-static struct vli_spinlock list_lock;
-static struct vl_shrinker *first; /* under list_lock, and all links */
+struct vli_spinlock vli_shrinkers_lock;
+static struct vl_shrinker *first; /* under vli_shrinkers_lock, and all links */
 
 void vli_shrink_init(void)
 {
-    vli_spin_init(&list_lock);
+    vli_spin_init(&vli_shrinkers_lock);
     first = NULL;
 }
 
@@ -29,7 +29,7 @@ void vl_shrinker_register(struct vl_shrinker *shrinker)
     struct vl_shrinker **link;
 
     VL_ASSERT(shrinker->scan != NULL);
-    vli_spin_lock(&list_lock, VLI_RANK_SHRINKERS);
+    vli_spin_lock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
     for (link = &first; *link != NULL; link = &(*link)->next) {
         VL_ASSERT(*link != shrinker);
     }
@@ -39,11 +39,11 @@ void vl_shrinker_register(struct vl_shrinker *shrinker)
     atomic_store_explicit(&shrinker->misses, 0, memory_order_relaxed);
     atomic_store_explicit(&shrinker->skips, 0, memory_order_relaxed);
     *link = shrinker;
-    vli_spin_unlock(&list_lock, VLI_RANK_SHRINKERS);
+    vli_spin_unlock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
 }
 
 /* Takes it out of the list if nobody is inside. */
-static bool try_unlink(struct vl_shrinker *shrinker) VL_REQUIRES(&list_lock)
+static bool try_unlink(struct vl_shrinker *shrinker) VL_REQUIRES(&vli_shrinkers_lock)
 {
     struct vl_shrinker **link = &first;
 
@@ -66,10 +66,10 @@ void vl_shrinker_unregister(struct vl_shrinker *shrinker)
 
     vli_rank_assert_none();
     do {
-        vli_spin_lock(&list_lock, VLI_RANK_SHRINKERS);
+        vli_spin_lock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
         seen = atomic_load_explicit(&shrinker->changes, memory_order_relaxed);
         done = try_unlink(shrinker);
-        vli_spin_unlock(&list_lock, VLI_RANK_SHRINKERS);
+        vli_spin_unlock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
         if (!done) {
             (void)vl_host_wait(&shrinker->changes, seen, UINT64_MAX);
         }
@@ -77,7 +77,7 @@ void vl_shrinker_unregister(struct vl_shrinker *shrinker)
 }
 
 /* The first one from @at on that is not ending, in use from now on, or NULL. */
-static struct vl_shrinker *use_from(struct vl_shrinker *at) VL_REQUIRES(&list_lock)
+static struct vl_shrinker *use_from(struct vl_shrinker *at) VL_REQUIRES(&vli_shrinkers_lock)
 {
     while (at != NULL && at->is_ending) {
         at = at->next;
@@ -94,13 +94,13 @@ static struct vl_shrinker *go_on(struct vl_shrinker *shrinker)
     struct vl_shrinker *next;
     bool wakes = false;
 
-    vli_spin_lock(&list_lock, VLI_RANK_SHRINKERS);
+    vli_spin_lock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
     next = use_from(shrinker == NULL ? first : shrinker->next);
     if (shrinker != NULL && --shrinker->users == 0 && shrinker->is_ending) {
         atomic_fetch_add_explicit(&shrinker->changes, 1, memory_order_relaxed);
         wakes = true;
     }
-    vli_spin_unlock(&list_lock, VLI_RANK_SHRINKERS);
+    vli_spin_unlock(&vli_shrinkers_lock, VLI_RANK_SHRINKERS);
     if (wakes) {
         vl_host_wake(&shrinker->changes, UINT32_MAX); /* by its address; it may be gone */
     }

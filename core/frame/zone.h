@@ -183,6 +183,9 @@ uint32_t vli_frame_get_slow(unsigned order, vl_how_t how);
 
 /* ---- shrinkers (shrink.c) ---- */
 
+/* Guards their list. Named here for who must hold every lock there is, around fork(). */
+extern struct vli_spinlock vli_shrinkers_lock VLI_HIDDEN;
+
 /** vli_shrink_init() - there are none. vli_frame_init() only. */
 void vli_shrink_init(void);
 

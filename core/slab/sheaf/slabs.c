@@ -603,7 +603,11 @@ static void purge_return(struct vl_cache *cache, const struct purged *purged,
                          struct vli_slabs_out *out) VL_REQUIRES(&cache->node[0].lock)
 {
     const struct slab *slab = &purged->slab;
+    uint64_t twice = bits_load(slab, 0) & purged->bits;
 
+    if (VLI_UNLIKELY(twice != 0)) { /* while its bit was away a free unit looked like one in use */
+        bad_unit(cache, slab->base + (uintptr_t)vli_bit_lowest(twice) * cache->unit_bytes, true);
+    }
     bits_store(slab, 0, bits_load(slab, 0) | purged->bits);
     atomic_store_explicit(told_word(slab), purged->bits, memory_order_relaxed);
     slab->head->index_low = 0;

@@ -1,0 +1,406 @@
+/*
+ * Goal: surroundings that are hostile, or only unusual, do no harm. The heap starts before libc
+ * has; the environment is long; Linux limits what is writable, or all addresses; reserves are asked
+ * for that no machine has; functions around fork() allocate, registered before anything else; one
+ * thread asks for absurd sizes while another works at the hard limit; a block is freed twice while
+ * its pages are being given back; a block has size 0 and a large alignment; operator new fails in a
+ * program whose C++ runtime came later.
+ * Method: each in a child of its own. All of them start their heap from .preinit_array, before libc
+ * knows the environment, and register functions around fork() there.
+ */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vellum/malloc.h>
+#include "tests/malloc/child.h"
+
+/* ---- before libc ---- */
+
+static bool works_around_fork;
+
+/* A little of everything, contents checked. Returns false when something is wrong. */
+static bool work(void)
+{
+    void *kept[700];
+    bool good = true;
+
+    for (size_t i = 0; i < 700; i++) {
+        kept[i] = malloc(1 + i * 7 % 3000 + (i % 100 == 0 ? 60000 : 0));
+        good = good && kept[i] != NULL;
+        if (kept[i] != NULL) {
+            memset(kept[i], (int)i, 1);
+        }
+    }
+    for (size_t i = 0; i < 700; i++) {
+        good = good && *(unsigned char *)kept[i] == (unsigned char)i;
+        free(kept[i]);
+    }
+    kept[0] = malloc(3000000);
+    kept[1] = realloc(kept[0], 5000000);
+    good = good && kept[1] != NULL;
+    free(kept[1]);
+    return good;
+}
+
+static void around_fork(void)
+{
+    if (works_around_fork && !work()) {
+        abort();
+    }
+}
+
+static void first_of_all(void)
+{
+    free(malloc(1));
+    (void)pthread_atfork(around_fork, around_fork, around_fork);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = first_of_all;
+
+static int is_percpu(void)
+{
+    return vl_malloc_is_percpu() ? 1 : 0;
+}
+
+static int works(void)
+{
+    return work() ? 0 : 1;
+}
+
+static int become(const char *name)
+{
+    (void)execl("/proc/self/exe", "case", "--case", name, (char *)NULL);
+    return 97;
+}
+
+/* ---- limits ---- */
+
+static int little_data(void)
+{
+    const struct rlimit limit = {20u << 20, 20u << 20};
+
+    return setrlimit(RLIMIT_DATA, &limit) == 0 ? become("works") : 96;
+}
+
+static int few_addresses(void)
+{
+    const struct rlimit limit = {60u << 20, 60u << 20};
+
+    return setrlimit(RLIMIT_AS, &limit) == 0 ? become("works") : 96;
+}
+
+/* Megabytes that this process may write, without what files give. */
+static int writable(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned long sum = 0;
+    char line[512];
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long start;
+        unsigned long end;
+        unsigned long inode;
+        char rights[8];
+
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %lu", &start, &end, rights, &inode) == 4 &&
+            rights[1] == 'w' && inode == 0) {
+            sum += end - start;
+        }
+    }
+    return maps == NULL ? 95 : (int)(sum >> 20 < 90 ? sum >> 20 : 90);
+}
+
+static atomic_bool has_ended;
+
+static void *absurd(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&has_ended)) {
+        free(malloc((size_t)1 << 60));
+    }
+    return NULL;
+}
+
+/* Half of the limit is always to be had. */
+static int at_limit(void)
+{
+    size_t failed = 0;
+    pthread_t threads[4];
+
+    for (size_t i = 0; i < 4; i++) {
+        failed += pthread_create(&threads[i], NULL, absurd, NULL) != 0;
+    }
+    for (size_t i = 0; i < 60000; i++) {
+        void *p = malloc(2u << 20);
+
+        failed += p == NULL ? 1 : 0;
+        free(p);
+    }
+    atomic_store(&has_ended, true);
+    for (size_t i = 0; i < 4; i++) {
+        failed += pthread_join(threads[i], NULL) != 0;
+    }
+    return failed == 0 ? 0 : 1;
+}
+
+/* ---- fork ---- */
+
+static void *busy(void *arg)
+{
+    while (!atomic_load(&has_ended)) {
+        if (!work()) {
+            return arg;
+        }
+    }
+    return NULL;
+}
+
+/* A child that forks in turn, and works. */
+static int child(void)
+{
+    pid_t grandchild = fork();
+    int status = 1;
+
+    if (grandchild == 0) {
+        _exit(work() ? 0 : 1);
+    }
+    return waitpid(grandchild, &status, 0) == grandchild && status == 0 && work() ? 0 : 1;
+}
+
+static int forks(void)
+{
+    pthread_t threads[3];
+    void *wrong;
+    int bad = 0;
+
+    works_around_fork = true;
+    for (size_t i = 0; i < 3; i++) {
+        bad += pthread_create(&threads[i], NULL, busy, &works_around_fork) != 0;
+    }
+    for (size_t i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        int status = 1;
+
+        if (pid == 0) {
+            _exit(child());
+        }
+        bad += waitpid(pid, &status, 0) != pid || status != 0;
+    }
+    atomic_store(&has_ended, true);
+    for (size_t i = 0; i < 3; i++) {
+        bad += pthread_join(threads[i], &wrong) != 0 || wrong != NULL;
+    }
+    return bad;
+}
+
+/* ---- frees ---- */
+
+static void *volatile again; /* freed once more from inside madvise() */
+
+/* The library's calls come here, too. */
+int madvise(void *start, size_t bytes, int advice)
+{
+    void *p = again;
+
+    again = NULL;
+    free(p);
+    return (int)syscall(SYS_madvise, start, bytes, advice);
+}
+
+static int twice_while_purged(void)
+{
+    void *blocks[20];
+
+    for (size_t i = 0; i < 20; i++) {
+        blocks[i] = malloc(8192);
+    }
+    again = blocks[10];
+    free(blocks[10]);
+    free(blocks[11]);
+    (void)malloc_trim(0);
+    return 0;
+}
+
+static int never_online(void)
+{
+    void *volatile wild = (char *)malloc(100) + ((size_t)1 << 38);
+
+    free(wild);
+    (void)malloc_usable_size(wild);
+    return 0;
+}
+
+static int of_size_zero(void)
+{
+    int bad = 0;
+
+    for (size_t align = 16; align <= (size_t)1 << 24; align *= 2) {
+        char *volatile p = aligned_alloc(align, 0);
+        char *volatile q = memalign(align, 0);
+
+        bad += p == NULL || q == NULL || p == q || ((uintptr_t)p | (uintptr_t)q) % align != 0;
+        if (bad == 0) {
+            *p = 1; /* not promised, but it is somebody's memory */
+            *q = 2;
+            bad += *p != 1;
+        }
+        free(p);
+        free(realloc(q, 100));
+    }
+    return bad;
+}
+
+/* ---- C++ ---- */
+
+/* What a library of C++ in a program of C does, but without anybody who catches. */
+static int new_fails(void)
+{
+    void *runtime = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    union {
+        void *found;
+        void *(*call)(size_t);
+    } operator_new = {dlsym(RTLD_DEFAULT, "_Znwm")};
+
+    if (runtime == NULL || operator_new.found == NULL) {
+        return 93;
+    }
+    return operator_new.call((size_t)1 << 60) != NULL;
+}
+
+static const struct child_case cases[] = {
+    {"is_percpu", is_percpu},
+    {"works", works},
+    {"little_data", little_data},
+    {"few_addresses", few_addresses},
+    {"writable", writable},
+    {"at_limit", at_limit},
+    {"forks", forks},
+    {"twice_while_purged", twice_while_purged},
+    {"never_online", never_online},
+    {"of_size_zero", of_size_zero},
+    {"new_fails", new_fails},
+};
+
+static void assert_returns(const char *name, const char *options, int status)
+{
+    struct child_result result;
+
+    child_run(name, options, 60, &result);
+    if (result.status != status || result.output[0] != '\0') {
+        fail_msg("%s (%s): signal %d, status %d: %s", name, options, result.signal, result.status,
+                 result.output);
+    }
+}
+
+static void assert_dies(const char *name, const char *options, const char *says)
+{
+    struct child_result result;
+
+    child_run(name, options, 60, &result);
+    if (result.signal != SIGABRT || strstr(result.output, says) == NULL) {
+        fail_msg("%s: signal %d, status %d: %s", name, result.signal, result.status, result.output);
+    }
+}
+
+static void long_environment(void **state)
+{
+    static char much[50000];
+    char name[32];
+
+    (void)state;
+    memset(much, 'x', sizeof(much) - 1);
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(name, sizeof(name), "VELLUM_MALLO%zu", i);
+        assert_int_equal(setenv(name, much, 1), 0);
+    }
+    assert_returns("is_percpu", "percpu=0", 0);
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(name, sizeof(name), "VELLUM_MALLO%zu", i);
+        assert_int_equal(unsetenv(name), 0);
+    }
+}
+
+static void limits_of_linux(void **state)
+{
+    struct child_result result;
+
+    (void)state;
+    assert_returns("little_data", NULL, 0);
+    assert_returns("few_addresses", NULL, 0);
+    child_run("writable", NULL, 20, &result);
+    assert_in_range(result.status, 4, 40);
+    child_run("writable", "percpu=0", 20, &result);
+    assert_in_range(result.status, 4, 40);
+}
+
+static void reserves(void **state)
+{
+    (void)state;
+    assert_returns("works", "reserve=0", 0);
+    assert_returns("works", "reserve=16T", 0);
+    assert_returns("works", "reserve=100T", 0);
+    assert_returns("works", "reserve=9999999T", 0);
+}
+
+static void limit_beside_absurd(void **state)
+{
+    (void)state;
+    assert_returns("at_limit", "limit=8M", 0);
+}
+
+static void handlers_of_fork(void **state)
+{
+    (void)state;
+    assert_returns("forks", NULL, 0);
+    assert_returns("forks", "percpu=0", 0);
+    assert_returns("forks", "secure", 0);
+}
+
+static void bad_frees(void **state)
+{
+    (void)state;
+    assert_dies("twice_while_purged", "secure", "freed twice");
+    assert_returns("never_online", NULL, 0);
+    assert_dies("never_online", "secure", "never given out");
+}
+
+static void size_zero(void **state)
+{
+    (void)state;
+    assert_returns("of_size_zero", NULL, 0);
+    assert_returns("of_size_zero", "secure", 0);
+}
+
+static void late_runtime(void **state)
+{
+    (void)state;
+    assert_dies("new_fails", NULL, "std::bad_alloc");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_environment), cmocka_unit_test(limits_of_linux),
+        cmocka_unit_test(reserves),         cmocka_unit_test(limit_beside_absurd),
+        cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bad_frees),
+        cmocka_unit_test(size_zero),        cmocka_unit_test(late_runtime),
+    };
+
+    child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return cmocka_run_group_tests_name("malloc: hostile surroundings", tests, NULL, NULL);
+}
