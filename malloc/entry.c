@@ -49,7 +49,7 @@ static void *big_alloc(size_t size, size_t align)
         p = vli_run_alloc(size, align);
     }
     if (p == NULL) {
-        p = vli_large_alloc(size, align);
+        p = vli_large_alloc(size, align, VLI_LARGE_ANY);
     }
     errno = saved;
     return p;
@@ -235,6 +235,20 @@ VLI_LINE_START VLI_EXPORT void free(void *p)
     }
 }
 
+/* A mapping of its own, which Linux has zeroed, or else the library. */
+static VLI_NOINLINE void *large_zeroed(size_t bytes)
+{
+    int saved = errno;
+    void *p = NULL;
+
+    if (vli_malloc_ready()) {
+        vli_range_tick();
+        p = vli_large_alloc(bytes, 1, VLI_LARGE_ZEROED);
+    }
+    errno = saved;
+    return p != NULL ? p : out_of_memory();
+}
+
 VLI_EXPORT void *calloc(size_t count, size_t size)
 {
     size_t bytes;
@@ -243,9 +257,11 @@ VLI_EXPORT void *calloc(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes)) {
         return out_of_memory();
     }
+    if (bytes > VLI_RUN_MAX) {
+        return large_zeroed(bytes);
+    }
     p = malloc(bytes);
-    /* A mapping of its own is zero already. */
-    if (p != NULL && vli_range_has(p)) {
+    if (p != NULL) {
         memset(p, 0, bytes);
     }
     return p;

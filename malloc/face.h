@@ -150,8 +150,15 @@ extern _Atomic uint32_t vli_purge_word;
 
 /* ---- mappings of their own (large.c) ---- */
 
-/** vli_large_alloc() - zeroed; NULL when Linux has none or the limit is reached. */
-void *vli_large_alloc(size_t bytes, size_t align);
+enum vli_large_zero { VLI_LARGE_ANY, VLI_LARGE_ZEROED };
+
+/** vli_large_alloc() - NULL when Linux has none or the limit is reached. */
+void *vli_large_alloc(size_t bytes, size_t align, enum vli_large_zero zero);
+/** vli_large_purge() - free mappings that were looked at @looks times by this go back. Returns:
+ * bytes. */
+size_t vli_large_purge(uint32_t looks);
+/** vli_large_kept() - bytes in free mappings. */
+size_t vli_large_kept(void);
 /** vli_large_bytes() - length of the mapping that begins at @p, 0 when there is none. */
 size_t vli_large_bytes(const void *p);
 /** vli_large_free() - false when there is no such mapping. */

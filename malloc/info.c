@@ -64,8 +64,8 @@ VLI_EXPORT void vl_malloc_stats(struct vl_malloc_stats *out)
     out->large = vli_large_total();
     out->used += out->large + vli_run_total();
     out->given_back = (size_t)vli_range_given_back();
-    out->free += (size_t)counts.free_zones << VL_PAGE_SHIFT;
-    out->taken = ((size_t)counts.managed << VL_PAGE_SHIFT) + out->large;
+    out->free += ((size_t)counts.free_zones << VL_PAGE_SHIFT) + vli_large_kept();
+    out->taken = ((size_t)counts.managed << VL_PAGE_SHIFT) + out->large + vli_large_kept();
     out->areas = vli_area_count();
 }
 
@@ -82,7 +82,7 @@ VLI_EXPORT struct mallinfo2 mallinfo2(void)
 
     vl_malloc_stats(&stats);
     return (struct mallinfo2){
-        .arena = stats.taken - stats.large,
+        .arena = stats.taken - stats.large - vli_large_kept(),
         .ordblks = 1,
         .hblks = vli_large_count(),
         .hblkhd = stats.large,

@@ -10,14 +10,25 @@
  * A resize goes by mremap(): Linux moves page-table entries, not bytes. The entry is taken out
  * before, since the old addresses may be somebody else's mapping at once afterwards.
  *
- * Locks: vli_large_word guards the table; no system call but the table's own growth runs under it.
+ * A mapping that is freed is kept for a while, for who wants one as long or a little shorter: a
+ * program that allocates and frees a large block again and again would otherwise pay a page fault
+ * for each page each time, a hundred times what the rest costs. What is kept is bounded, goes back
+ * after two looks of range.c in which nobody wanted it, and at once when memory is short.
+ *
+ * Locks: vli_large_word guards the table and what is kept; no system call but the table's own
+ * growth runs under it.
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define ENTRIES_FIRST 256u
+
+/* What is kept at most; none that is longer than half of it. */
+#define KEPT_MAX   32u
+#define KEPT_BYTES ((size_t)64 << 20)
 
 struct entry {
     uintptr_t start; /* 0: none */
@@ -29,6 +40,14 @@ static struct entry *table;
 static size_t entries; /* a power of 2 */
 static size_t used;    /* entries set, and those promised to a resize */
 static _Atomic size_t total;
+
+static struct kept {
+    uintptr_t start;
+    size_t bytes;
+    uint32_t looks; /* since it was freed */
+} kept[KEPT_MAX];
+static size_t kept_count;
+static _Atomic size_t kept_bytes;
 
 static size_t home_of(uintptr_t start)
 {
@@ -182,25 +201,127 @@ static void *map(size_t bytes, size_t align)
     return start + before;
 }
 
-void *vli_large_alloc(size_t bytes, size_t align)
-{
-    size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
-    void *start;
+/* ------------------------------------------------------------------------------ what is kept */
 
-    if (length < bytes || length > PTRDIFF_MAX || !promise()) {
-        return NULL;
+/* Takes entry @i out. The lock is held. */
+static struct kept kept_remove(size_t i)
+{
+    struct kept out = kept[i];
+
+    kept[i] = kept[--kept_count];
+    atomic_fetch_sub_explicit(&kept_bytes, out.bytes, memory_order_relaxed);
+    return out;
+}
+
+/* Keeps a mapping, if there is room. */
+static bool kept_add(void *start, size_t bytes)
+{
+    bool good;
+
+    vl_host_lock(&vli_large_word);
+    good = vli_options.purge_ms != 0 && kept_count < KEPT_MAX && bytes <= KEPT_BYTES / 2 &&
+           atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= KEPT_BYTES;
+    if (good) {
+        kept[kept_count++] = (struct kept){(uintptr_t)start, bytes, 0};
+        atomic_fetch_add_explicit(&kept_bytes, bytes, memory_order_relaxed);
     }
+    vl_host_unlock(&vli_large_word);
+    return good;
+}
+
+/* The shortest that will do and is not longer by more than a quarter; length 0 when there is none.
+ */
+static struct kept kept_take(size_t bytes, size_t align)
+{
+    struct kept out = {0, 0, 0};
+    size_t best = KEPT_MAX;
+
+    vl_host_lock(&vli_large_word);
+    for (size_t i = 0; i < kept_count; i++) {
+        if (kept[i].bytes >= bytes && kept[i].bytes - bytes <= bytes / 4 &&
+            (kept[i].start & (align - 1)) == 0 &&
+            (best == KEPT_MAX || kept[i].bytes < kept[best].bytes)) {
+            best = i;
+        }
+    }
+    if (best != KEPT_MAX) {
+        out = kept_remove(best);
+    }
+    vl_host_unlock(&vli_large_word);
+    return out;
+}
+
+size_t vli_large_purge(uint32_t looks)
+{
+    struct kept out[KEPT_MAX];
+    size_t count = 0;
+    size_t bytes = 0;
+
+    vl_host_lock(&vli_large_word);
+    for (size_t i = kept_count; i-- > 0;) {
+        if (++kept[i].looks >= looks) {
+            out[count++] = kept_remove(i);
+        }
+    }
+    vl_host_unlock(&vli_large_word);
+    for (size_t i = 0; i < count; i++) {
+        (void)munmap((void *)out[i].start, out[i].bytes);
+        vli_limit_give(out[i].bytes);
+        bytes += out[i].bytes;
+    }
+    return bytes;
+}
+
+size_t vli_large_kept(void)
+{
+    return atomic_load_explicit(&kept_bytes, memory_order_relaxed);
+}
+
+/* -------------------------------------------------------------------------------- for entry.c */
+
+/* A new mapping, or NULL. */
+static void *map_counted(size_t length, size_t align)
+{
+    void *start = NULL;
+
     if (!vli_limit_take(length)) {
-        unpromise();
         return NULL;
     }
-    start = map(length, align < VL_PAGE_SIZE ? VL_PAGE_SIZE : align);
+    start = map(length, align);
     if (start == NULL) {
         vli_limit_give(length);
-        unpromise();
         return NULL;
     }
     vli_huge_advise(start, length);
+    return start;
+}
+
+void *vli_large_alloc(size_t bytes, size_t align, enum vli_large_zero zero)
+{
+    size_t length = vli_round_up(bytes + (bytes == 0), VL_PAGE_SIZE);
+    struct kept old;
+    void *start;
+
+    align = align < VL_PAGE_SIZE ? VL_PAGE_SIZE : align;
+    if (length < bytes || length > PTRDIFF_MAX || !promise()) {
+        return NULL;
+    }
+    old = kept_take(length, align);
+    if (old.bytes != 0) {
+        if (zero == VLI_LARGE_ZEROED) {
+            memset((void *)old.start, 0, bytes);
+        }
+        insert((void *)old.start, old.bytes);
+        return (void *)old.start;
+    }
+    start = map_counted(length, align);
+    if (start == NULL && vli_large_purge(0) != 0) {
+        start = map_counted(length, align);
+    }
+    if (start == NULL) {
+        unpromise();
+        return NULL;
+    }
     insert(start, length);
     return start;
 }
@@ -213,8 +334,10 @@ bool vli_large_free(void *p)
         return false;
     }
     unpromise();
-    (void)munmap(p, bytes);
-    vli_limit_give(bytes);
+    if (vli_options.secure || !kept_add(p, bytes)) {
+        (void)munmap(p, bytes);
+        vli_limit_give(bytes);
+    }
     return true;
 }
 

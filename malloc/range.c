@@ -272,6 +272,9 @@ size_t vli_range_reclaim(size_t wanted)
     if (got < wanted || got == 0) {
         got += vli_range_grow(wanted);
     }
+    if (got == 0 && vli_large_purge(0) != 0) {
+        got = vli_range_grow(wanted);
+    }
     if (got == 0) {
         vli_slab_drain();
         got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
@@ -344,7 +347,7 @@ size_t vli_range_trim(size_t pad)
     size_t bytes;
 
     vl_host_lock(&vli_purge_word);
-    bytes = drain_slabs();
+    bytes = drain_slabs() + vli_large_purge(0);
     free = frames_free();
     told = purge(free > keep ? free - keep : 0);
     vl_host_unlock(&vli_purge_word);
@@ -363,6 +366,7 @@ static void purge_surplus(void)
     uint64_t free;
 
     (void)drain_slabs();
+    (void)vli_large_purge(2);
     free = frames_free();
     if (least != UINT64_MAX && least > 0) {
         (void)purge(least < free ? least : free);
