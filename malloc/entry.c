@@ -235,7 +235,12 @@ VLI_LINE_START VLI_EXPORT void free(void *p)
     }
 }
 
-/* A mapping of its own, which Linux has zeroed, or else the library. */
+/* From this size on calloc() takes a mapping of its own: Linux gives its pages zeroed, and only
+ * those that are touched. Tables that stay empty for the most part are common, and to clear a run
+ * would make all of it resident. */
+#define ZERO_MAP ((size_t)128 << 10)
+
+/* NULL: there is no such mapping to be had. */
 static VLI_NOINLINE void *large_zeroed(size_t bytes)
 {
     int saved = errno;
@@ -246,7 +251,7 @@ static VLI_NOINLINE void *large_zeroed(size_t bytes)
         p = vli_large_alloc(bytes, 1, VLI_LARGE_ZEROED);
     }
     errno = saved;
-    return p != NULL ? p : out_of_memory();
+    return p;
 }
 
 VLI_EXPORT void *calloc(size_t count, size_t size)
@@ -257,8 +262,11 @@ VLI_EXPORT void *calloc(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes)) {
         return out_of_memory();
     }
-    if (bytes > VLI_RUN_MAX) {
-        return large_zeroed(bytes);
+    if (bytes >= ZERO_MAP) {
+        p = large_zeroed(bytes);
+        if (p != NULL || bytes > VLI_RUN_MAX) {
+            return p != NULL ? p : out_of_memory();
+        }
     }
     p = malloc(bytes);
     if (p != NULL) {
@@ -365,7 +373,7 @@ VLI_EXPORT void *realloc(void *p, size_t size)
     if (fits(have, size)) {
         return p;
     }
-    if (!vli_range_has(p) && size > VLI_RUN_MAX) {
+    if (!vli_range_has(p) && size >= ZERO_MAP) {
         p = vli_large_resize(p, size);
         return p != NULL ? p : out_of_memory();
     }
