@@ -28,7 +28,7 @@
 
 /* What is kept at most; none that is longer than half of it. */
 #define KEPT_MAX   32u
-#define KEPT_BYTES ((size_t)64 << 20)
+#define KEPT_BYTES ((size_t)32 << 20)
 
 struct entry {
     uintptr_t start; /* 0: none */
