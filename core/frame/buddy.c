@@ -13,25 +13,33 @@
 /* How many blocks ahead list neighbours are fetched. */
 #define AHEAD 8u
 
-/* A part of a block that is split comes into its list; it was reported if the whole was. */
-static inline void list_part(struct vli_zone *zone, uint32_t pfn, unsigned order, bool reported)
-{
-    if (VLI_UNLIKELY(reported)) {
-        vli_list_append(zone, pfn, order);
-    } else {
-        vli_list_insert(zone, pfn, order);
-    }
-    vli_mark_enter(zone, pfn, order);
-}
-
-/* The upper parts of a block of order @have go to the lists until @order is left. */
+/* The upper parts of a block of order @have go to the lists until @order is left; they were
+ * reported if the whole was. The block was of the lowest order that had any, @order or above: so
+ * the lists are empty, and no branch need ask. */
 static inline void split(struct vli_zone *zone, uint32_t pfn, unsigned have, unsigned order,
                          bool reported)
 {
     zone->work.splits += have - order;
+    zone->nonempty |= (1u << have) - (1u << order);
     while (have > order) {
         have--;
-        list_part(zone, pfn + (1u << have), have, reported);
+        vli_list_start(zone, pfn + (1u << have), have, reported);
+        vli_mark_enter(zone, pfn + (1u << have), have);
+    }
+}
+
+/* What is behind a run of @frames in its block of @order goes to the lists: its buddies are in the
+ * run or behind it, so none of it can join. */
+static void cut(struct vli_zone *zone, uint32_t pfn, uint32_t frames, unsigned order, bool reported)
+{
+    for (uint32_t at = frames; at < 1u << order; at += 1u << vli_bit_lowest(at)) {
+        zone->work.splits++;
+        if (VLI_UNLIKELY(reported)) {
+            vli_list_append(zone, pfn + at, vli_bit_lowest(at));
+        } else {
+            vli_list_insert(zone, pfn + at, vli_bit_lowest(at));
+        }
+        vli_mark_enter(zone, pfn + at, vli_bit_lowest(at));
     }
 }
 
@@ -60,7 +68,6 @@ uint32_t vli_buddy_take_run(struct vli_zone *zone, uint32_t frames)
     uint32_t candidates = zone->nonempty >> order;
     bool reported;
     uint32_t pfn;
-    uint32_t at;
     unsigned have;
 
     if (candidates == 0) {
@@ -72,11 +79,7 @@ uint32_t vli_buddy_take_run(struct vli_zone *zone, uint32_t frames)
     reported = vli_block_is_reported(zone, have);
     pfn = vli_block_pop(zone, have);
     split(zone, pfn, have, order, reported);
-    /* What is behind the run: its buddies are in the run or behind it, so none of it can join. */
-    for (at = frames; at < 1u << order; at += 1u << vli_bit_lowest(at)) {
-        zone->work.splits++;
-        list_part(zone, pfn + at, vli_bit_lowest(at), reported);
-    }
+    cut(zone, pfn, frames, order, reported);
     return pfn;
 }
 

@@ -51,6 +51,21 @@ static inline void vli_list_insert(struct vli_zone *zone, uint32_t pfn, unsigned
     zone->blocks[order]++;
 }
 
+/** vli_list_start() - a block, reported or not, comes into an empty list; the caller says in
+ * zone->nonempty that it has one. */
+static inline void vli_list_start(struct vli_zone *zone, uint32_t pfn, unsigned order,
+                                  bool reported)
+{
+    struct vl_frame *frame = vli_frame_at(pfn);
+
+    frame->next = VLI_FRAME_LINK_NONE;
+    frame->prev = VLI_FRAME_LINK_NONE;
+    frame->index_low = reported ? VLI_BLOCK_REPORTED : VLI_BLOCK_FRESH;
+    zone->list[order] = pfn;
+    zone->tail[order] = pfn;
+    zone->blocks[order] = 1;
+}
+
 /** vli_list_append() - one that was reported comes last. */
 static inline void vli_list_append(struct vli_zone *zone, uint32_t pfn, unsigned order)
 {
