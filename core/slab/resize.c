@@ -99,6 +99,7 @@ void *vl_krealloc(void *object, size_t size, vl_how_t how)
     if (object == NULL) {
         return vli_debug_owner(vl_kmalloc_any(size, how), who);
     }
+    vli_debug_how(how);
     frame = frame_of(object, who);
     old = usable(frame, object);
     if (should_move(frame, size)) {

@@ -153,8 +153,8 @@ static void bulk_is_all_or_nothing(void **state)
 
 /* ---- sizes change ---- */
 
-static const size_t sizes[] = {0,    1,    7,    8,     9,     24,    64,     65,     100,
-                               1000, 2047, 4096, 10000, 16384, 16385, 100000, 1000000};
+static const size_t sizes[] = {0,    1,    7,    8,     9,     24,    64,    65,    100,
+                               1000, 2047, 4096, 10000, 16384, 16385, 70000, 300000};
 
 static void resize(size_t from, size_t to, vl_how_t how)
 {
