@@ -26,8 +26,6 @@ typedef struct nothrow nothrow; /* std::nothrow_t: only its address is passed */
 new_handler _ZSt15get_new_handlerv(void) VLI_WEAK;
 _Noreturn void _ZSt17__throw_bad_allocv(void) VLI_WEAK;
 void *dlsym(void *restrict handle, const char *restrict name) VLI_WEAK;
-void *dlopen(const char *file, int mode) VLI_WEAK;
-int dlclose(void *handle) VLI_WEAK;
 
 static void *allocate(size_t size, size_t align)
 {
@@ -37,18 +35,31 @@ static void *allocate(size_t size, size_t align)
     return vli_is_power_of_2(align) ? vli_aligned(align, size) : NULL;
 }
 
+/* Functions that are looked for. dlopen() and dlclose() are, too: the linker warns of whoever names
+ * them in a static program. */
+union dynamic {
+    void *found;
+    void *(*open)(const char *file, int mode);
+    int (*close)(void *handle);
+};
+
 /* What a C++ runtime that came after us has under a name, or NULL. */
 static void *of_runtime(const char *name)
 {
     static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1"};
+    union dynamic open = {&dlsym != NULL ? dlsym(RTLD_DEFAULT, "dlopen") : NULL};
+    union dynamic close = {&dlsym != NULL ? dlsym(RTLD_DEFAULT, "dlclose") : NULL};
     void *found = NULL;
 
-    for (size_t i = 0; i < VLI_COUNT_OF(runtimes) && found == NULL && &dlopen != NULL; i++) {
-        void *runtime = dlopen(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (open.found == NULL || close.found == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < VLI_COUNT_OF(runtimes) && found == NULL; i++) {
+        void *runtime = open.open(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
 
         found = runtime != NULL ? dlsym(runtime, name) : NULL;
         if (runtime != NULL) {
-            (void)dlclose(runtime); /* whose code calls us stays */
+            (void)close.close(runtime); /* whose code calls us stays */
         }
     }
     return found;

@@ -193,14 +193,20 @@ static VLI_NOINLINE void *malloc_coarse(size_t size)
 /* Each fast path begins a cache line and so lies in two of them, not three: a cycle. */
 #define VLI_LINE_START VLI_ALIGNED(64)
 
-/* The thread slept, or others ran: time may have passed in which no slow path came by. */
-static VLI_NOINLINE void *malloc_after_away(size_t size)
+/* The sheaf is empty; or the thread slept, or others ran: time may have passed in which no slow
+ * path came by. */
+static VLI_NOINLINE void *malloc_empty_or_away(size_t size)
 {
     uintptr_t unit;
 
-    vli_range_look();
-    unit = vli_slot_pop(vli_class_fine[size]);
-    return VLI_LIKELY(unit != 0) ? (void *)unit : vli_malloc_slow(size);
+    if (vli_rseq_was_away()) {
+        vli_range_look();
+        unit = vli_slot_pop(vli_class_fine[size]);
+        if (unit != 0) {
+            return (void *)unit;
+        }
+    }
+    return vli_malloc_slow(size);
 }
 
 VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
@@ -211,12 +217,9 @@ VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
     if (VLI_UNLIKELY(size >= atomic_load_explicit(&vli_fast_limit, memory_order_acquire))) {
         return malloc_coarse(size);
     }
-    if (VLI_UNLIKELY(vli_rseq_was_away())) {
-        return malloc_after_away(size);
-    }
-    unit = vli_slot_pop(vli_class_fine[size]);
+    unit = vli_slot_pop_or_look(vli_class_fine[size]);
     if (VLI_UNLIKELY(unit == 0)) {
-        return vli_malloc_slow(size);
+        return malloc_empty_or_away(size);
     }
     return (void *)unit;
 }

@@ -66,10 +66,12 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
 }
 
 /* 771: anew; 772: the sequence; 773: behind it; 774: descriptor; 775: abort handler. */
-#define VLI_RSEQ_BEGIN                                                                             \
+#define VLI_RSEQ_BEGIN VLI_RSEQ_BEGIN_AFTER("")
+
+/* With a first instruction or two of its own; %[temp] leads to rseq. */
+#define VLI_RSEQ_BEGIN_AFTER(first)                                                                \
     "771:\n\t"                                                                                     \
-    "movq vli_rseq_offset(%%rip), %[temp]\n\t"                                                     \
-    "leaq 774f(%%rip), %[area]\n\t"                                                                \
+    "movq vli_rseq_offset(%%rip), %[temp]\n\t" first "leaq 774f(%%rip), %[area]\n\t"               \
     "movq %[area], %%fs:8(%[temp])\n"                                                              \
     "772:\n\t"                                                                                     \
     "movslq %%fs:4(%[temp]), %[area]\n\t"                                                          \
@@ -125,6 +127,32 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
                           : "cc", "memory"
                           : empty);
+    __asm__ volatile("");
+    VLI_ASSUME(unit != 0);
+    return unit;
+empty:
+    return 0;
+}
+
+/** vli_slot_pop_or_look() - the same, but 0 also if vli_rseq_was_away(), which is found out by two
+ * instructions here. */
+static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
+{
+    uintptr_t unit;
+    uintptr_t temp;
+    uintptr_t area;
+
+    __asm__ goto volatile(
+        VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"
+                             "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                                                 "movq -8(%[temp]), %[unit]\n\t"
+                                                 "testq %[unit], %[unit]\n\t"
+                                                 "jz %l[empty]\n\t"
+                                                 "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
+        : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
+        : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
+        : "cc", "memory"
+        : empty);
     __asm__ volatile("");
     VLI_ASSUME(unit != 0);
     return unit;
@@ -197,6 +225,11 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
         atomic_store_explicit(word, top - 8, memory_order_relaxed);
     }
     return unit;
+}
+
+static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
+{
+    return vli_slot_pop(index);
 }
 
 VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_t unit)
