@@ -9,8 +9,8 @@
  * churn: 10,000 slots a thread (82 MB live), sizes 8 B - 16 KiB, each as likely; the same step.
  *
  * An operation is a step: one free and one malloc. Mops: the operations of all threads by elapsed
- * time, in slices of 2 ms each of which counts alone; the best slice is the figure, since what else
- * the machine does only slows it. The first fifth of the time warms up.
+ * time, in slices of half a millisecond each of which counts alone; the best slice is the figure,
+ * since what else the machine does only slows it. The first fifth of the time warms up.
  *
  * resident: the churn of one thread, 40 steps a slot. "live" is the sum of the bytes asked for of
  * all objects that are live; "resident" is the anonymous memory of the process that is in RAM
@@ -24,7 +24,7 @@
 #include <unistd.h>
 #include "bench/malloc/bench.h"
 
-#define SLICE_US 2000u
+#define SLICE_US 500u
 #define STEPS    64u /* between two counts */
 
 /* ---- two threads, each with slots; slices of time ---- */

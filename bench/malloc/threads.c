@@ -96,6 +96,8 @@ void test_order2(double budget)
 #define WINDOW  8192u
 #define WINDOWS 4096u /* at most */
 
+#define NOT_MEASURED 1e9
+
 static struct {
     _Atomic uint64_t sent __attribute__((aligned(128)));
     _Atomic uint64_t taken __attribute__((aligned(128)));
@@ -228,12 +230,19 @@ void test_stream(double budget)
 
     for (unsigned i = 0; i < 3; i++) {
         stream_size = stream_sizes[i];
-        printf("@malloc test=stream size=%zu object=%.2f\n", stream_size,
-               stream(stream_thread, budget / 3));
+        double best = stream(stream_thread, budget / 3);
+
+        if (best < NOT_MEASURED) { /* else the machine had no time for both at once */
+            printf("@malloc test=stream size=%zu object=%.2f\n", stream_size, best);
+        }
     }
 }
 
 void test_floor(double budget)
 {
-    printf("@malloc test=floor what=stream cycles=%.2f\n", stream(stream_floor_thread, budget));
+    double best = stream(stream_floor_thread, budget);
+
+    if (best < NOT_MEASURED) {
+        printf("@malloc test=floor what=stream cycles=%.2f\n", best);
+    }
 }
