@@ -16,6 +16,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -242,6 +243,8 @@ VLI_LINE_START VLI_EXPORT void free(void *p)
  * those that are touched. Tables that stay empty for the most part are common, and to clear a run
  * would make all of it resident. */
 #define ZERO_MAP ((size_t)128 << 10)
+/* Not when there are so many mappings already: Linux allows 65,530 (vm.max_map_count). */
+#define ZERO_MAPS_MAX 16384u
 
 /* NULL: there is no such mapping to be had. */
 static VLI_NOINLINE void *large_zeroed(size_t bytes)
@@ -249,12 +252,23 @@ static VLI_NOINLINE void *large_zeroed(size_t bytes)
     int saved = errno;
     void *p = NULL;
 
-    if (vli_malloc_ready()) {
+    if (vli_malloc_ready() && (bytes > VLI_RUN_MAX || vli_large_count() < ZERO_MAPS_MAX)) {
         vli_range_tick();
         p = vli_large_alloc(bytes, 1, VLI_LARGE_ZEROED);
     }
     errno = saved;
     return p;
+}
+
+/* Gives the pages of a run back, so that they come zeroed when they are touched. False: it is not
+ * the pages' owner, or Linux must keep them. */
+static VLI_NOINLINE bool pages_zeroed(void *p, size_t bytes)
+{
+    int saved = errno;
+    bool good = run_of(p) != NULL && madvise(p, bytes, MADV_DONTNEED) == 0;
+
+    errno = saved;
+    return good;
 }
 
 VLI_EXPORT void *calloc(size_t count, size_t size)
@@ -272,7 +286,7 @@ VLI_EXPORT void *calloc(size_t count, size_t size)
         }
     }
     p = malloc(bytes);
-    if (p != NULL) {
+    if (p != NULL && (bytes < ZERO_MAP || !pages_zeroed(p, bytes))) {
         memset(p, 0, bytes);
     }
     return p;

@@ -15,8 +15,12 @@
  * for each page each time, a hundred times what the rest costs. What is kept is bounded, goes back
  * after two looks of range.c in which nobody wanted it, and at once when memory is short.
  *
- * Locks: vli_large_word guards the table and what is kept; no system call but the table's own
- * growth runs under it.
+ * Linux has a limit of mappings (vm.max_map_count), beyond which one in the midst of others cannot
+ * go, since that would make one more. It is emptied then, and noted as stuck in its own first
+ * bytes; when neighbours have gone it can go, too.
+ *
+ * Locks: vli_large_word guards the table, what is kept and what is stuck; no system call but the
+ * table's own growth runs under it.
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
@@ -48,6 +52,14 @@ static struct kept {
 } kept[KEPT_MAX];
 static size_t kept_count;
 static _Atomic size_t kept_bytes;
+
+static struct stuck {
+    struct stuck *next;
+    size_t bytes;
+} * stuck;
+
+/* Attempts at what is stuck, each time that somebody looks. */
+#define STUCK_TRIES 256u
 
 static size_t home_of(uintptr_t start)
 {
@@ -251,6 +263,45 @@ static struct kept kept_take(size_t bytes, size_t align)
     return out;
 }
 
+static void stuck_add(struct stuck *mapping)
+{
+    vl_host_lock(&vli_large_word);
+    mapping->next = stuck;
+    stuck = mapping;
+    vl_host_unlock(&vli_large_word);
+}
+
+/* Back to Linux: at least what is behind it. */
+static void unmap(void *start, size_t bytes)
+{
+    vli_limit_give(bytes);
+    if (munmap(start, bytes) != 0) {
+        (void)madvise(start, bytes, MADV_DONTNEED);
+        ((struct stuck *)start)->bytes = bytes;
+        stuck_add(start);
+    }
+}
+
+/* Tries so many of what is stuck once more. */
+static void stuck_retry(size_t tries)
+{
+    struct stuck *mapping;
+
+    vl_host_lock(&vli_large_word);
+    mapping = stuck;
+    stuck = NULL;
+    vl_host_unlock(&vli_large_word);
+    while (mapping != NULL) {
+        struct stuck *next = mapping->next;
+
+        if (tries == 0 || munmap(mapping, mapping->bytes) != 0) {
+            stuck_add(mapping);
+        }
+        tries -= tries > 0 ? 1u : 0u;
+        mapping = next;
+    }
+}
+
 size_t vli_large_purge(uint32_t looks)
 {
     struct kept out[KEPT_MAX];
@@ -265,10 +316,10 @@ size_t vli_large_purge(uint32_t looks)
     }
     vl_host_unlock(&vli_large_word);
     for (size_t i = 0; i < count; i++) {
-        (void)munmap((void *)out[i].start, out[i].bytes);
-        vli_limit_give(out[i].bytes);
+        unmap((void *)out[i].start, out[i].bytes);
         bytes += out[i].bytes;
     }
+    stuck_retry(looks == 0 ? SIZE_MAX : STUCK_TRIES);
     return bytes;
 }
 
@@ -335,25 +386,16 @@ bool vli_large_free(void *p)
     }
     unpromise();
     if (vli_options.secure || !kept_add(p, bytes)) {
-        (void)munmap(p, bytes);
-        vli_limit_give(bytes);
+        unmap(p, bytes);
     }
     return true;
 }
 
-void *vli_large_resize(void *p, size_t bytes)
+/* Another length for a mapping, or NULL, and it is as it was. */
+static void *resize_counted(void *p, size_t old, size_t length)
 {
-    size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
-    size_t old;
     void *moved;
 
-    if (length < bytes || length > PTRDIFF_MAX) {
-        return NULL;
-    }
-    old = vli_large_bytes(p);
-    if (old == length) {
-        return p;
-    }
     if (length > old && !vli_limit_take(length - old)) {
         return NULL;
     }
@@ -371,4 +413,24 @@ void *vli_large_resize(void *p, size_t bytes)
         vli_limit_give(old - length);
     }
     return moved;
+}
+
+void *vli_large_resize(void *p, size_t bytes)
+{
+    size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
+    size_t old;
+    void *moved;
+
+    if (length < bytes || length > PTRDIFF_MAX) {
+        return NULL;
+    }
+    old = vli_large_bytes(p);
+    if (old == length) {
+        return p;
+    }
+    moved = resize_counted(p, old, length);
+    if (moved == NULL && vli_large_purge(0) != 0) {
+        moved = resize_counted(p, old, length);
+    }
+    return moved == NULL && length < old ? p : moved; /* a shrink does not fail */
 }

@@ -3,10 +3,10 @@
  * has; the environment is long; Linux limits what is writable, or all addresses; reserves are asked
  * for that no machine has; functions around fork() allocate, registered before anything else; one
  * thread asks for absurd sizes while another works at the hard limit; a block is freed twice while
- * its pages are being given back; a block has size 0 and a large alignment; operator new fails in a
- * program whose C++ runtime came later.
- * Method: each in a child of its own. All of them start their heap from .preinit_array, before libc
- * knows the environment, and register functions around fork() there.
+ * its pages are being given back; Linux allows no more mappings; a block has size 0 and a large
+ * alignment; operator new fails in a program whose C++ runtime came later. Method: each in a child
+ * of its own. All of them start their heap from .preinit_array, before libc knows the environment,
+ * and register functions around fork() there.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -265,6 +265,95 @@ static int of_size_zero(void)
     return bad;
 }
 
+/* ---- mappings ---- */
+
+static bool munmap_fails;
+
+/* The library's calls come here, too. */
+int munmap(void *start, size_t bytes)
+{
+    if (munmap_fails) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_munmap, start, bytes);
+}
+
+static bool is_mapped(void *p)
+{
+    return msync(p, 4096, MS_ASYNC) == 0;
+}
+
+/* As when Linux allows no more mappings: what is behind the block goes at once, it itself later. */
+static int stuck(void)
+{
+    size_t before = resident_bytes();
+    char *volatile p = malloc(40u << 20);
+    char *volatile q = malloc(50u << 20);
+
+    memset(p, 1, 40u << 20);
+    memset(q, 1, 50u << 20);
+    munmap_fails = true;
+    free(p);
+    free(q);
+    if (errno == ENOMEM || resident_bytes() > before + (10u << 20) || !is_mapped(p)) {
+        return 1;
+    }
+    munmap_fails = false;
+    (void)malloc_trim(0);
+    return is_mapped(p) || is_mapped(q);
+}
+
+static int count_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int count = 0;
+    int c;
+
+    while (maps != NULL && (c = getc(maps)) != EOF) {
+        count += c == '\n' ? 1 : 0;
+    }
+    return maps == NULL ? INT32_MAX : count;
+}
+
+/* Large tables of which every second one goes leave Linux with mappings for others. */
+static int many_tables(void)
+{
+    static unsigned char *tables[40000];
+    size_t before = resident_bytes();
+    int bad = 0;
+
+    for (size_t i = 0; i < 40000; i++) {
+        tables[i] = calloc(1, 128u << 10);
+        bad += tables[i] == NULL || tables[i][100000] != 0;
+    }
+    bad += resident_bytes() - before > 600u << 20; /* a page or two of each, and descriptors */
+    for (size_t i = 0; i < 40000; i += 2) {
+        free(tables[i]);
+    }
+    bad += count_maps() > 12000;
+    for (size_t i = 0; i < 40000; i += 2) { /* once more, on memory that was used */
+        tables[i] = malloc(128u << 10);
+        tables[i][5000] = 1;
+        free(tables[i]);
+        tables[i] = calloc(1, 128u << 10);
+        bad += tables[i][5000];
+    }
+    return bad == 0 ? 0 : 1;
+}
+
+/* What is kept of 30 MiB is not in the way. */
+static int grows_to_limit(void)
+{
+    char *p;
+
+    free(malloc(30u << 20));
+    p = malloc(40u << 20);
+    memset(p, 1, 40u << 20);
+    p = realloc(p, 80u << 20);
+    return p == NULL || p[(40u << 20) - 1] != 1;
+}
+
 /* ---- C++ ---- */
 
 /* What a library of C++ in a program of C does, but without anybody who catches. */
@@ -294,6 +383,9 @@ static const struct child_case cases[] = {
     {"never_online", never_online},
     {"of_size_zero", of_size_zero},
     {"new_fails", new_fails},
+    {"stuck", stuck},
+    {"many_tables", many_tables},
+    {"grows_to_limit", grows_to_limit},
 };
 
 static void assert_returns(const char *name, const char *options, int status)
@@ -386,6 +478,15 @@ static void size_zero(void **state)
     assert_returns("of_size_zero", "secure", 0);
 }
 
+static void mappings(void **state)
+{
+    (void)state;
+    assert_returns("stuck", NULL, 0);
+    assert_returns("stuck", "purge=0", 0);
+    assert_returns("many_tables", NULL, 0);
+    assert_returns("grows_to_limit", "limit=100M", 0);
+}
+
 static void late_runtime(void **state)
 {
     (void)state;
@@ -398,7 +499,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(long_environment), cmocka_unit_test(limits_of_linux),
         cmocka_unit_test(reserves),         cmocka_unit_test(limit_beside_absurd),
         cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bad_frees),
-        cmocka_unit_test(size_zero),        cmocka_unit_test(late_runtime),
+        cmocka_unit_test(size_zero),        cmocka_unit_test(mappings),
+        cmocka_unit_test(late_runtime),
     };
 
     child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
