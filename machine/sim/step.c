@@ -3,8 +3,9 @@
  *
  * The trap comes after each instruction as a signal. What is not the core's (the machine, libc) is
  * passed over, for an interrupt there would wait anyway: when the core calls it, its return address
- * is exchanged for one that takes up stepping again. The kernel of the host clears TF while a
- * handler runs, so that handlers are not stepped themselves.
+ * is exchanged for one that takes up stepping again. That the core called, or jumped to what
+ * returns to it, shows in the stack pointer; at a return something else stands on top. The kernel
+ * of the host clears TF while a handler runs, so that handlers are not stepped themselves.
  *
  * An interrupt restarts the range that it comes into (vellum/restart.h), so that one after every
  * instruction would keep it there for ever. Interrupts therefore come one instruction later each
@@ -32,7 +33,8 @@ uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at)
 static struct {
     uint64_t seen;
     uint64_t at;
-    uintptr_t last; /* in a range: where the last interrupt came; 0 elsewhere */
+    uintptr_t last;  /* in a range: where the last interrupt came; 0 elsewhere */
+    uintptr_t stack; /* where its pointer was before this instruction, if that was of the core */
 } step;
 
 /* Where the core goes on after a call of something else. */
@@ -53,7 +55,7 @@ static void pass_over(ucontext_t *context)
 {
     uintptr_t *top = (uintptr_t *)context->uc_mcontext.gregs[REG_RSP];
 
-    if (sim_irq_is_core_text(*top)) {
+    if ((uintptr_t)top <= step.stack && sim_irq_is_core_text(*top)) {
         sim_step_back = *top;
         *top = (uintptr_t)sim_step_return;
         context->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
@@ -86,8 +88,10 @@ static void on_trap(int number, siginfo_t *info, void *arg)
     if (!sim_irq_is_core_text(ip)) {
         step.last = 0;
         pass_over(context);
+        step.stack = 0;
         return;
     }
+    step.stack = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
     step.seen++;
     if (step.at == SIM_STEP_ALL || step.seen == step.at) {
         interrupt(context, ip);
@@ -117,6 +121,7 @@ uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at)
     step.seen = 0;
     step.at = at;
     step.last = 0;
+    step.stack = 0;
     set_trap_flag();
     fn(arg);
     clear_trap_flag();

@@ -143,6 +143,7 @@ static void path_give(void *arg)
 }
 
 #if defined(VLI_TSAN)
+#define IS_STEPPED 0
 static void step(void (*fn)(void *arg), uint64_t random)
 {
     (void)random;
@@ -151,6 +152,7 @@ static void step(void (*fn)(void *arg), uint64_t random)
     interrupt(0);
 }
 #else
+#define IS_STEPPED 1
 /* An interrupt after each instruction, or one where a fast path or a slow one has got to. Debug
  * builds look at each byte of an object: there large ones are not interrupted all the way. */
 static void step(void (*fn)(void *arg), uint64_t random)
@@ -321,6 +323,132 @@ static void kmalloc_without_memory(void **state)
     sim_stop();
 }
 
+/* ---- each way from a CPU to the slabs and back, interrupted in all places ---- */
+
+#define STORE      240u
+#define GIVEN      150u
+#define SLOW_LEAST 100u /* instructions; fast paths have fewer, but in debug builds */
+
+static uint64_t *store[STORE];
+static unsigned stored;
+
+static void store_take(void)
+{
+    store[stored] = take_marked((uintptr_t)&store[stored]);
+    stored += store[stored] != NULL ? 1u : 0u;
+}
+
+static void store_give(void)
+{
+    stored--;
+    give_marked(store[stored], (uintptr_t)&store[stored]);
+}
+
+/* From nothing that any CPU keeps: so many objects out, of which some came back, of which some went
+ * again. */
+static void set_up(unsigned given, unsigned taken)
+{
+    while (stored > 0) {
+        store_give();
+    }
+    vl_drain_all();
+    while (stored < STORE - GIVEN) {
+        store_take();
+    }
+    for (unsigned i = 0; i < GIVEN; i++) {
+        store_take();
+    }
+    for (unsigned i = 0; i < given; i++) {
+        store_give();
+    }
+    for (unsigned i = 0; i < taken; i++) {
+        store_take();
+    }
+}
+
+/* All that the CPU keeps is another afterwards. */
+static void interrupt_hard(unsigned cpu)
+{
+    interrupt(cpu);
+    take_many(sim_random(&irq_random) | 64u);
+    vli_slab_validate();
+}
+
+/* One call in the state that was set up, interrupted after instruction @at. Returns: how many it
+ * has. */
+static uint64_t one_call(bool is_take, uint64_t at)
+{
+    uint64_t length;
+
+    if (is_take) {
+        length = sim_step(path_take, NULL, at);
+        mark(moved, 1);
+        give_marked(moved, 1);
+    } else {
+        stored--;
+        moved = store[stored];
+        check_mark(moved, (uintptr_t)&store[stored]);
+        length = sim_step(path_give, NULL, at);
+    }
+    vli_slab_validate();
+    return length;
+}
+
+/* Returns: how many places of the path were interrupted; 0 when it is a fast one. */
+static unsigned through_state(bool is_take, unsigned given, unsigned taken)
+{
+    uint64_t length;
+    uint64_t gap;
+    unsigned places = 0;
+
+    set_up(given, taken);
+    sim_irq_set(NULL);
+    length = one_call(is_take, 0);
+    if (length < SLOW_LEAST) {
+        return 0;
+    }
+    sim_irq_set(interrupt_hard);
+    gap = length / (rounds_here() / 8) + 1; /* each way is met many times */
+    for (uint64_t at = 1 + sim_random(&irq_random) % gap; at <= length; at += gap) {
+        sim_irq_set(NULL);
+        set_up(given, taken);
+        sim_irq_set(interrupt_hard);
+        (void)one_call(is_take, at);
+        places++;
+    }
+    sim_irq_set(NULL);
+    return places;
+}
+
+static void slow_ways_at_each_instruction(void **state)
+{
+    static const size_t sizes[] = {64, 1024};
+    unsigned ways = 0;
+    unsigned places = 0;
+
+    (void)state;
+    start();
+    cache = NULL;
+    irq_random = seed;
+    for (unsigned i = 0; i < (VLI_MARK_HEAD == 0 ? 2u : 1u); i++) {
+        size = sizes[i];
+        for (unsigned n = 0; n < GIVEN; n += VLI_MARK_HEAD == 0 ? 1u : 17u) {
+            unsigned gave = through_state(false, n, 0);
+            unsigned took = through_state(true, GIVEN, n);
+
+            ways += (gave != 0 ? 1u : 0u) + (took != 0 ? 1u : 0u);
+            places += gave + took;
+        }
+        while (stored > 0) {
+            store_give();
+        }
+        release_held();
+    }
+    fprintf(stderr, "# %u slow ways, %u places\n", ways, places);
+    assert_true(IS_STEPPED ? ways >= 4 && places > 40 : ways == 0);
+    sim_stop();
+}
+
 static void construct(void *object)
 {
     memset(object, 0, size);
@@ -377,6 +505,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kmalloc_at_every_instruction), cmocka_unit_test(kmalloc_without_memory),
+        cmocka_unit_test(slow_ways_at_each_instruction),
         cmocka_unit_test(caches_at_every_instruction), TEST_OF_RESTART};
 
     seed = sim_seed(20051213);

@@ -341,7 +341,7 @@ static void step_through(const struct pair *pair)
     for (uint64_t at = 1 + sim_random(&irq.random) % gap(put); at <= put; at += gap(put)) {
         run_pair(pair, 0, at);
     }
-    for (unsigned i = 0; i < 4; i++) {
+    for (uint64_t i = get + put > STEPS_MAX / 2 ? 3 : 0; i < 4; i++) {
         run_pair(pair, SIM_STEP_ALL, 0);
         run_pair(pair, 0, SIM_STEP_ALL);
     }
