@@ -651,6 +651,8 @@ static struct vli_slab_shape shape_of(uint32_t unit_bytes, uint32_t order)
     if (units <= words * 64u) {
         return (struct vli_slab_shape){units, 0};
     }
+    /* Each unit and its bit, but for the last word's unused bits. */
+    units = (uint32_t)((uint64_t)bytes * 8u / (unit_bytes * 8u + 1u));
     while (units * unit_bytes + (units + 63u) / 64u * 8u > bytes) {
         units--;
     }
