@@ -212,6 +212,8 @@ void *vli_aligned(size_t align, size_t size);
 
 /** vli_say() - one line on standard error, without allocation. */
 void vli_say(const char *format, ...) VL_PRINTF(1, 2);
+/** vli_say_at_exit() - what is said then shall be seen though the program closes standard error. */
+void vli_say_at_exit(void);
 /** vli_die() - the same, then abort. */
 _Noreturn void vli_die(const char *format, ...) VL_PRINTF(1, 2);
 

@@ -6,6 +6,7 @@
 #include "malloc/face.h"
 #include "core/base/log.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -27,16 +28,26 @@ _Thread_local unsigned long vli_irq_depth;
 
 /* ------------------------------------------------------------------------------------- messages */
 
+/* Standard error as it was at the start, where the option `stats` is set: many programs close it
+ * before the last lines are written. */
+static int stderr_copy = -1;
+
+void vli_say_at_exit(void)
+{
+    stderr_copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+}
+
 static void write_line(char *line, size_t length)
 {
     int saved = errno;
 
     length = length < LINE_BYTES - 1 ? length : LINE_BYTES - 1;
     line[length] = '\n';
-    /* There is nobody to tell when standard error is closed. */
-    if (write(STDERR_FILENO, line, length + 1) < 0) {
-        errno = saved;
+    if (write(STDERR_FILENO, line, length + 1) < 0 && stderr_copy >= 0 &&
+        write(stderr_copy, line, length + 1) < 0) {
+        errno = saved; /* there is nobody to tell */
     }
+    errno = saved;
 }
 
 void vli_say(const char *format, ...)

@@ -314,6 +314,9 @@ static bool start_slab(void)
 
 static bool start_fast_paths(void)
 {
+    if (vli_options.stats) {
+        vli_say_at_exit();
+    }
     if (!vli_options.secure) {
         /* Release: pairs with the acquires of the fast paths, which see all that was started. */
         atomic_store_explicit(&vli_fast_pages, vli_range_pages, memory_order_release);
