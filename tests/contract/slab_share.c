@@ -32,9 +32,15 @@ static uint64_t free_frames(void)
     return counts.free_zones + counts.free_stock;
 }
 
+#if VL_SMP
+#define CPUS 4u
+#else
+#define CPUS 1u
+#endif
+
 static void machine_on(void)
 {
-    struct sim_config config = {.ram_bytes = 32u << 20, .cpus = 1, .seed = 4, .quiet = true};
+    struct sim_config config = {.ram_bytes = 64u << 20, .cpus = CPUS, .seed = 4, .quiet = true};
 
     sim_start(&config);
     free_before = free_frames();
@@ -176,6 +182,44 @@ static void names_are_copied(void **state)
     machine_off();
 }
 
+/* ---- several CPUs ---- */
+
+/* Each creates, uses and ends caches that are alike, and some that are not. */
+static void create_and_end(void *arg, unsigned cpu)
+{
+    uint64_t random = 40 + cpu;
+    uint64_t rounds = sim_ops(20000) / 20;
+
+    (void)arg;
+    for (uint64_t i = 0; i < rounds; i++) {
+        uint64_t r = sim_random(&random);
+        struct vl_cache_spec spec = {.name = "many", .size = 3000 + 8 * (r % 3)};
+        struct vl_cache *cache = create(spec);
+        unsigned char *objects[20];
+        unsigned count = (unsigned)(r / 4 % 20);
+
+        assert_int_equal(vl_cache_alloc_bulk(cache, VL_ATOMIC, count, (void **)objects), VL_OK);
+        for (unsigned n = 0; n < count; n++) {
+            memset(objects[n], (int)(cpu * 16 + n), spec.size);
+        }
+        for (unsigned n = 0; n < count; n++) {
+            assert_int_equal(objects[n][0], cpu * 16 + n);
+            assert_int_equal(objects[n][spec.size - 1], cpu * 16 + n);
+        }
+        vl_cache_free_bulk(cache, count, (void *const *)objects);
+        assert_int_equal(vl_cache_destroy(cache), VL_OK);
+    }
+}
+
+static void come_and_go_on_all_cpus(void **state)
+{
+    (void)state;
+    machine_on();
+    sim_hold_up(64);
+    sim_run_on_cpus(CPUS, create_and_end, NULL);
+    machine_off();
+}
+
 /* ---- leaks ---- */
 
 static const struct vl_cache_spec leaky = {.name = "leaky", .size = 72, .flags = VL_CACHE_NO_MERGE};
@@ -284,13 +328,11 @@ static void leaks_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(alike_and_not),
-                                       cmocka_unit_test(not_with_kmalloc),
-                                       cmocka_unit_test(zeroed_objects_are),
-                                       cmocka_unit_test(names_are_copied),
-                                       cmocka_unit_test(leaks_are_counted),
-                                       cmocka_unit_test(shared_leaks_are_found),
-                                       TEST_NAMED};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alike_and_not),           cmocka_unit_test(not_with_kmalloc),
+        cmocka_unit_test(zeroed_objects_are),      cmocka_unit_test(names_are_copied),
+        cmocka_unit_test(come_and_go_on_all_cpus), cmocka_unit_test(leaks_are_counted),
+        cmocka_unit_test(shared_leaks_are_found),  TEST_NAMED};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
