@@ -240,13 +240,59 @@ static void what_is_told_is_so(void **state)
     machine_off();
 }
 
+static unsigned reclaims;
+
+static size_t reclaim_nothing(size_t wanted)
+{
+    (void)wanted;
+    reclaims++;
+    return 0;
+}
+
+/* A request that cannot be served has reclaim look for memory once, and once more when shrinkers
+ * found something; but not once for each way that it tries. */
+static void asked_once(void **state)
+{
+    unsigned count = 0;
+
+    (void)state;
+    machine_on();
+    while (count < FRAMES && vl_frame_alloc(0, VL_ATOMIC | VL_MAY_FAIL, &hoard[count]) == VL_OK) {
+        count++;
+    }
+    for (unsigned i = 0; i < SIZES; i++) {
+        struct held {
+            struct held *next;
+        } *held = NULL;
+        struct held *object;
+
+        while ((object = vl_cache_alloc(caches[i], VL_ATOMIC)) != NULL) {
+            object->next = held;
+            held = object;
+        }
+        vl_frame_set_reclaim(reclaim_nothing);
+        reclaims = 0;
+        assert_null(vl_cache_alloc(caches[i], VL_WAIT));
+        assert_in_range(reclaims, 1, 2);
+        vl_frame_set_reclaim(NULL);
+        while (held != NULL) {
+            object = held;
+            held = object->next;
+            vl_cache_free(caches[i], object);
+        }
+    }
+    while (count > 0) {
+        vl_frame_free(hoard[--count], 0);
+    }
+    machine_off();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_goes_back),
-        cmocka_unit_test(what_is_in_use_stays),
-        cmocka_unit_test(while_others_go_on),
-        cmocka_unit_test(what_is_told_is_so),
+        cmocka_unit_test(all_goes_back),      cmocka_unit_test(what_is_in_use_stays),
+        cmocka_unit_test(while_others_go_on), cmocka_unit_test(what_is_told_is_so),
+        cmocka_unit_test(asked_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

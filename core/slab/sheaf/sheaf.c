@@ -310,8 +310,10 @@ static uintptr_t find_full(struct vl_cache *cache, uintptr_t top)
     return top;
 }
 
-/* This CPU gets a sheaf with units. False: it must keep none, or there is no memory. */
-static bool refill(struct vl_cache *cache, vl_how_t how)
+/* This CPU gets a sheaf with units. False: it must keep none, or there is no memory. Then @how
+ * becomes one that takes what came back meanwhile, but does not have reclaim look for more again.
+ */
+static bool refill(struct vl_cache *cache, vl_how_t *how)
 {
     struct vli_slab_node *node = &cache->node[0];
     uintptr_t top = vli_slot_swap(cache->index, VLI_SHEAF_SPARE, VLI_SHEAF_NONE);
@@ -330,7 +332,8 @@ static bool refill(struct vl_cache *cache, vl_how_t how)
         top = find_full(cache, top);
     }
     while (fill_of(top) == 0) {
-        if (!vli_slabs_new(cache, how)) {
+        if (!vli_slabs_new(cache, *how)) {
+            *how = (*how & ~(vl_how_t)VL_WAIT) | VL_MAY_FAIL;
             park(cache, top);
             return false;
         }
@@ -344,7 +347,7 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
     uintptr_t unit = 0;
 
     for (uint32_t i = 0; i < TRIES && has_sheaves(cache); i++) {
-        if (!refill(cache, how)) {
+        if (!refill(cache, &how)) {
             break;
         }
         unit = vli_slot_pop(cache->index);
