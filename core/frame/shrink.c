@@ -5,9 +5,10 @@
  * is counted as used, and stays in the list until nobody uses it, so that its link is good
  * afterwards. Who unregisters waits for that.
  *
- * A shrinker that found nothing is passed over for a while, 1 request, then 3, 7 … 63, so that a
- * machine which lives below its low watermark does not search the same empty places for each frame.
- * When a request is about to fail nobody is passed over.
+ * A shrinker that could not give what was wanted has no more for now, and is passed over for a
+ * while: 1 request, then 3, 7 … 63. So a machine which lives below its low watermark does not
+ * search the same places for each frame, nor take from its CPUs each time what little they have
+ * just got. When a request is about to fail nobody is passed over.
  */
 #include <vellum/shrink.h>
 #include "core/base/spinlock.h"
@@ -127,7 +128,7 @@ static size_t ask(struct vl_shrinker *shrinker, size_t wanted)
         return 0;
     }
     freed = shrinker->scan(shrinker, wanted);
-    if (freed == 0) {
+    if (freed < wanted) {
         misses = atomic_load_explicit(&shrinker->misses, memory_order_relaxed);
         misses += misses < MISSES_MAX ? 1u : 0u;
     }

@@ -21,7 +21,8 @@ struct vl_shrinker {
      * Context: thread; no core lock held; does not sleep. */
     size_t (*count)(struct vl_shrinker *shrinker);
 
-    /* Frees about @wanted frames, more if that is no more work. Returns: how many.
+    /* Frees about @wanted frames, more if that is no more work. Returns: how many; fewer means that
+     * there is no more for now, and others are asked for a while.
      * Context: thread; may sleep; no core lock held. Never inside itself in one thread; several
      * threads may call it at once. A request for memory from inside does not wait for reclaim. */
     size_t (*scan)(struct vl_shrinker *shrinker, size_t wanted);
@@ -31,7 +32,7 @@ struct vl_shrinker {
     uint32_t users;           /* calls that are running, under the list's lock */
     bool is_ending;           /* the same */
     _Atomic uint32_t changes; /* waited on until users are gone */
-    _Atomic uint32_t misses;  /* scans that found nothing, since one did */
+    _Atomic uint32_t misses;  /* scans in a row that gave less than was wanted */
     _Atomic uint32_t skips;   /* requests to pass it over */
 };
 
