@@ -1,7 +1,7 @@
 #!/bin/bash
 # Goal: real programs run on the library as they do without it: same output, same status.
-# Method: each is run twice, plain and with LD_PRELOAD, in both modes; what a machine does not have
-# is skipped. Speaks TAP. usage: programs.sh LIBRARY
+# Method: each is run plain and with LD_PRELOAD, in both modes and the secure one. Speaks TAP.
+# usage: programs.sh LIBRARY
 set -u
 library=$(readlink -f "$1")
 folder=$(mktemp -d)
@@ -16,7 +16,8 @@ try() {
     shift
     number=$((number + 1))
     if ! command -v "$1" >/dev/null; then
-        echo "ok $number - $name # skip there is no $1"
+        echo "not ok $number - $name: there is no $1, which tools/setup installs"
+        failed=1
         return
     fi
     timeout 60 "$@" >"$folder/plain" 2>&1
@@ -49,7 +50,7 @@ int main(void)
 TEXT
 python=$(command -v /usr/bin/python3 || command -v python3 || echo python3)
 
-echo 1..10
+echo 1..9
 try ls ls -laR core include
 try 'sort and tr' bash -c 'cat core/*/*.c | tr -cs a-z "\n" | sort | uniq -c | sort -rn | head -n 50'
 try gcc gcc -O2 -Wall "$folder/a.c" -o "$folder/a"
@@ -72,6 +73,4 @@ with recursive c(x) as (select 1 union all select x + 1 from c where x < 50000)
 insert into t select x, printf("%08x", x * 2654435761 % 4294967296) from c;
 create index i on t(b); select count(*), min(b), max(b) from t;
 select a from t order by b limit 10;'
-try node node -e 'const m = new Map(); for (let i = 0; i < 100000; i++) m.set("k" + i % 7000, [i, "v" + i]);
-console.log(m.size, JSON.stringify([...m.values()].slice(0, 5)))'
 exit $failed
