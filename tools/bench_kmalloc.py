@@ -90,7 +90,7 @@ def sim_tables(slabs, texts):
     for test, title in TESTS:
         table = report.Table('kmalloc in the sim, native, %s: cycles, median (least)' % title,
                              ['size'] + columns, about_locked(figures, raw)
-                             if test == 'pair' else [], steady=False)
+                             if test == 'pair' else [])
         chart = report.Chart('kmalloc in the sim: %s, cycles, median' % title, 'cycles', columns)
         for size in sorted(figures[slabs[0]][test]):
             runs = [figures[slab][test][size] for slab in slabs]
@@ -100,7 +100,7 @@ def sim_tables(slabs, texts):
         charts.append(chart)
     floor = report.Table('the floor on this machine, in the same runs: cycles, median (least)',
                          ['what', 'cycles'],
-                         ['A pair by compare-and-exchange needs two of them.'], steady=False)
+                         ['A pair by compare-and-exchange needs two of them.'])
     for name, title in RAWS:
         floor.add(title, middle_and_least(raw[name]))
     count = report.Table('kmalloc in the sim: instructions of a pair, counted by single steps',
