@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,10 +32,25 @@ _Thread_local unsigned long vli_irq_depth;
 /* Standard error as it was at the start, where the option `stats` is set: many programs close it
  * before the last lines are written. */
 static int stderr_copy = -1;
+static struct stat stderr_file; /* that it is of */
 
 void vli_say_at_exit(void)
 {
     stderr_copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+    if (stderr_copy >= 0 && fstat(stderr_copy, &stderr_file) != 0) {
+        (void)close(stderr_copy);
+        stderr_copy = -1;
+    }
+}
+
+/* A program may have closed our copy, too, and its number be that of a file that is none of ours.
+ */
+static bool has_copy(void)
+{
+    struct stat now;
+
+    return stderr_copy >= 0 && fstat(stderr_copy, &now) == 0 && now.st_dev == stderr_file.st_dev &&
+           now.st_ino == stderr_file.st_ino;
 }
 
 static void write_line(char *line, size_t length)
@@ -43,7 +59,7 @@ static void write_line(char *line, size_t length)
 
     length = length < LINE_BYTES - 1 ? length : LINE_BYTES - 1;
     line[length] = '\n';
-    if (write(STDERR_FILENO, line, length + 1) < 0 && stderr_copy >= 0 &&
+    if (write(STDERR_FILENO, line, length + 1) < 0 && has_copy() &&
         write(stderr_copy, line, length + 1) < 0) {
         errno = saved; /* there is nobody to tell */
     }

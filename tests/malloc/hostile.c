@@ -3,10 +3,10 @@
  * has; the environment is long; Linux limits what is writable, or all addresses; reserves are asked
  * for that no machine has; functions around fork() allocate, registered before anything else; one
  * thread asks for absurd sizes while another works at the hard limit; a block is freed twice while
- * its pages are being given back; Linux allows no more mappings; a block has size 0 and a large
- * alignment; operator new fails in a program whose C++ runtime came later. Method: each in a child
- * of its own. All of them start their heap from .preinit_array, before libc knows the environment,
- * and register functions around fork() there.
+ * its pages are being given back; Linux allows no more mappings; a daemon closes all files; a block
+ * has size 0 and a large alignment; operator new fails in a program whose C++ runtime came later.
+ * Method: each in a child of its own. All of them start their heap from .preinit_array, before libc
+ * knows the environment, and register functions around fork() there.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -371,6 +373,25 @@ static int new_fails(void)
     return operator_new.call((size_t)1 << 60) != NULL;
 }
 
+/* ---- the last lines ---- */
+
+static const char victim[] = "/tmp/vellum-malloc-victim";
+
+/* Closes all that it has, and a file of its own gets the number that the copy of standard error
+ * had. */
+static int daemon_like(void)
+{
+    int file = open(victim, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    (void)work();
+    for (int i = 0; i < 1024; i++) {
+        if (i == STDERR_FILENO || (i > STDERR_FILENO && i != file)) {
+            (void)close(i);
+        }
+    }
+    return file >= 0 && fcntl(file, F_DUPFD, 100) >= 0 ? 0 : 92;
+}
+
 static const struct child_case cases[] = {
     {"is_percpu", is_percpu},
     {"works", works},
@@ -383,6 +404,7 @@ static const struct child_case cases[] = {
     {"never_online", never_online},
     {"of_size_zero", of_size_zero},
     {"new_fails", new_fails},
+    {"daemon_like", daemon_like},
     {"stuck", stuck},
     {"many_tables", many_tables},
     {"grows_to_limit", grows_to_limit},
@@ -487,6 +509,17 @@ static void mappings(void **state)
     assert_returns("grows_to_limit", "limit=100M", 0);
 }
 
+static void last_lines(void **state)
+{
+    struct stat written;
+
+    (void)state;
+    assert_returns("daemon_like", "stats", 0);
+    assert_int_equal(stat(victim, &written), 0);
+    assert_int_equal(unlink(victim), 0);
+    assert_int_equal(written.st_size, 0);
+}
+
 static void late_runtime(void **state)
 {
     (void)state;
@@ -500,7 +533,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(reserves),         cmocka_unit_test(limit_beside_absurd),
         cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bad_frees),
         cmocka_unit_test(size_zero),        cmocka_unit_test(mappings),
-        cmocka_unit_test(late_runtime),
+        cmocka_unit_test(last_lines),       cmocka_unit_test(late_runtime),
     };
 
     child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
