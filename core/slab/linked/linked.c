@@ -7,54 +7,15 @@
  * (what the freers wrote comes before). Each change below is both.
  */
 #include "core/slab/slab.h"
+#include "core/slab/partial.h"
 #include "core/slab/linked/word.h"
 #include "core/base/event.h"
 #include "core/base/log.h"
-
-/* ------------------------------------------------------------------------------ partial lists */
 
 static struct vli_slab_node *node_of(struct vl_cache *cache, const struct vl_frame *head)
 {
     (void)head; /* one node: see VLI_SLAB_NODES */
     return &cache->node[0];
-}
-
-/* Puts a slab on the list: in front, to be used soon, unless it is wholly free. */
-static void partial_add(struct vli_slab_node *node, struct vl_frame *head, bool is_empty)
-    VL_REQUIRES(&node->lock)
-{
-    uint32_t pfn = vli_frame_pfn(head).n;
-    uint32_t *end = is_empty ? &node->partial_last : &node->partial;
-
-    head->next = is_empty ? VLI_FRAME_LINK_NONE : node->partial;
-    head->prev = is_empty ? node->partial_last : VLI_FRAME_LINK_NONE;
-    if (node->partial_count == 0) {
-        node->partial = pfn;
-        node->partial_last = pfn;
-    } else {
-        struct vl_frame *beside = vli_frame_of((struct vl_pfn){*end});
-
-        *(is_empty ? &beside->next : &beside->prev) = pfn;
-        *end = pfn;
-    }
-    node->partial_count++;
-}
-
-static void partial_remove(struct vli_slab_node *node, struct vl_frame *head)
-    VL_REQUIRES(&node->lock)
-{
-    VL_ASSERT(node->partial_count > 0);
-    if (head->prev == VLI_FRAME_LINK_NONE) {
-        node->partial = head->next;
-    } else {
-        vli_frame_of((struct vl_pfn){head->prev})->next = head->next;
-    }
-    if (head->next == VLI_FRAME_LINK_NONE) {
-        node->partial_last = head->prev;
-    } else {
-        vli_frame_of((struct vl_pfn){head->next})->prev = head->prev;
-    }
-    node->partial_count--;
 }
 
 /* ------------------------------------------------------------------------- slabs come and go */
@@ -197,13 +158,13 @@ static bool give_locked(struct vl_cache *cache, struct vl_frame *head, uint64_t 
                                                    memory_order_acq_rel, memory_order_relaxed);
     if (done) {
         if (is_listed(old)) {
-            partial_remove(node, head);
+            vli_partial_remove(node, head);
         }
         ends = is_empty(fresh) && node->partial_count >= VLI_SLAB_KEPT;
         if (ends) {
             leave(node, head);
         } else {
-            partial_add(node, head, is_empty(fresh));
+            vli_partial_add(node, head, is_empty(fresh));
         }
     }
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
@@ -297,7 +258,7 @@ static bool slot_from_partial(struct vl_cache *cache, struct vli_slab_slot *slot
     flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
     if (node->partial_count != 0) {
         head = vli_frame_of((struct vl_pfn){node->partial});
-        partial_remove(node, head);
+        vli_partial_remove(node, head);
         list = word_take(head);
     }
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
@@ -474,7 +435,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
         next = head->next;
         /* Acquire: pairs with the release of whoever freed the last unit. */
         if (is_empty(atomic_load_explicit(vli_slab_word(head), memory_order_acquire))) {
-            partial_remove(node, head);
+            vli_partial_remove(node, head);
             leave(node, head);
             head->next = chain;
             chain = at;

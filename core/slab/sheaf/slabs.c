@@ -8,6 +8,7 @@
  * no bit is set. Only who holds the node's lock looks at any of it.
  */
 #include "core/slab/sheaf/slabs.h"
+#include "core/slab/partial.h"
 #include "core/base/bits.h"
 #include "core/base/log.h"
 
@@ -68,43 +69,6 @@ static uint32_t free_of(const struct vl_frame *head)
 static void set_free(struct vl_frame *head, uint32_t count)
 {
     atomic_store_explicit(&head->mappings, count, memory_order_relaxed);
-}
-
-/* ------------------------------------------------------------------------------------- the list */
-
-static void list_add(struct vli_slab_node *node, struct vl_frame *head, bool at_end)
-{
-    uint32_t pfn = vli_frame_pfn(head).n;
-    uint32_t *end = at_end ? &node->partial_last : &node->partial;
-
-    head->next = at_end ? VLI_FRAME_LINK_NONE : node->partial;
-    head->prev = at_end ? node->partial_last : VLI_FRAME_LINK_NONE;
-    if (node->partial_count == 0) {
-        node->partial = pfn;
-        node->partial_last = pfn;
-    } else {
-        struct vl_frame *beside = vli_frame_of((struct vl_pfn){*end});
-
-        *(at_end ? &beside->next : &beside->prev) = pfn;
-        *end = pfn;
-    }
-    node->partial_count++;
-}
-
-static void list_remove(struct vli_slab_node *node, struct vl_frame *head)
-{
-    VL_ASSERT(node->partial_count > 0);
-    if (head->prev == VLI_FRAME_LINK_NONE) {
-        node->partial = head->next;
-    } else {
-        vli_frame_of((struct vl_pfn){head->prev})->next = head->next;
-    }
-    if (head->next == VLI_FRAME_LINK_NONE) {
-        node->partial_last = head->prev;
-    } else {
-        vli_frame_of((struct vl_pfn){head->next})->prev = head->prev;
-    }
-    node->partial_count--;
 }
 
 /* ------------------------------------------------------------------------------- units come out */
@@ -210,7 +174,7 @@ uint32_t vli_slabs_take(struct vli_slab_node *node, uint32_t count, uintptr_t *e
             node->empty_count--;
         }
         if (free_of(head) == 0) {
-            list_remove(node, head);
+            vli_partial_remove(node, head);
         }
     }
     node->units_free -= taken;
@@ -262,16 +226,16 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
     node->units_free += count;
     if (has < slab->shape->units) {
         if (had == 0) {
-            list_add(node, slab->head, false);
+            vli_partial_add(&cache->node[0], slab->head, false);
         }
         return;
     }
     if (had != 0) {
-        list_remove(node, slab->head);
+        vli_partial_remove(&cache->node[0], slab->head);
     }
     if (node->empty_count < VL_HOST_SLABS_KEPT) {
         node->empty_count++;
-        list_add(node, slab->head, true);
+        vli_partial_add(&cache->node[0], slab->head, true);
         return;
     }
     leave(cache, slab->head, out);
@@ -461,7 +425,7 @@ bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
     atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
     node->units_free += slab.shape->units;
     node->empty_count++;
-    list_add(node, head, true);
+    vli_partial_add(&cache->node[0], head, true);
     vli_sheaf_resize(&cache->node[0]);
     vli_spin_unlock_irq(&cache->node[0].lock, VLI_RANK_SLAB_NODE, flags);
     return true;
@@ -511,7 +475,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
     while (node->empty_count > 0) {
         struct vl_frame *head = vli_frame_of((struct vl_pfn){node->partial_last});
 
-        list_remove(node, head);
+        vli_partial_remove(&cache->node[0], head);
         node->empty_count--;
         leave(cache, head, &out);
     }
@@ -565,7 +529,7 @@ static uint32_t purge_take(struct vl_cache *cache, struct purged *out)
                 0) {
             continue;
         }
-        list_remove(node, slab.head);
+        vli_partial_remove(&cache->node[0], slab.head);
         node->empty_count -= free_of(slab.head) == slab.shape->units ? 1u : 0u;
         node->units_free -= free_of(slab.head);
         out[count++] = (struct purged){slab, bits_load(&slab, 0), free_of(slab.head)};
