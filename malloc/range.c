@@ -213,19 +213,34 @@ static bool grow_by(size_t bytes)
     return true;
 }
 
-size_t vli_range_grow(size_t frames)
+/* Times that the range has grown. */
+static _Atomic uint32_t growths;
+
+/* Grows, unless somebody did since there were @seen growths: of a hundred threads that find no
+ * memory at once, each would add its eighth otherwise. */
+static size_t grow_since(uint32_t seen, size_t frames)
 {
     size_t least = (size_t)vli_round_up(frames, BLOCK_FRAMES) << VL_PAGE_SHIFT;
     size_t bytes;
 
     vl_host_lock(&vli_grow_word);
+    if (atomic_load_explicit(&growths, memory_order_relaxed) != seen) {
+        vl_host_unlock(&vli_grow_word);
+        return frames;
+    }
     bytes = (size_t)vli_round_down(online_end / 8, BLOCK_BYTES);
     bytes = bytes > least ? bytes : least;
     if (!grow_by(bytes)) {
         bytes = least > 0 && bytes > least && grow_by(least) ? least : 0;
     }
+    atomic_fetch_add_explicit(&growths, bytes != 0 ? 1u : 0u, memory_order_relaxed);
     vl_host_unlock(&vli_grow_word);
     return bytes >> VL_PAGE_SHIFT;
+}
+
+size_t vli_range_grow(size_t frames)
+{
+    return grow_since(atomic_load_explicit(&growths, memory_order_relaxed), frames);
 }
 
 static uint64_t frames_free(void)
@@ -259,6 +274,7 @@ static uint64_t frames_kept(void)
  * what it needs of each. */
 size_t vli_range_reclaim(size_t wanted)
 {
+    uint32_t seen = atomic_load_explicit(&growths, memory_order_relaxed);
     struct vl_frame_counts counts;
     uint64_t before = frames_free();
     int saved = errno;
@@ -270,10 +286,10 @@ size_t vli_range_reclaim(size_t wanted)
         got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
     }
     if (got < wanted || got == 0) {
-        got += vli_range_grow(wanted);
+        got += grow_since(seen, wanted);
     }
     if (got == 0 && vli_large_purge(0) != 0) {
-        got = vli_range_grow(wanted);
+        got = grow_since(seen, wanted);
     }
     if (got == 0) {
         vli_slab_drain();

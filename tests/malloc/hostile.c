@@ -210,6 +210,47 @@ static int forks(void)
     return bad;
 }
 
+/* ---- bursts ---- */
+
+#define BURST 400u
+
+static pthread_barrier_t barrier;
+
+/* All find no memory at once. */
+static void *burst_one(void *arg)
+{
+    void *blocks[40];
+
+    (void)arg;
+    (void)pthread_barrier_wait(&barrier);
+    for (size_t i = 0; i < 40; i++) {
+        blocks[i] = malloc(20000);
+    }
+    (void)pthread_barrier_wait(&barrier);
+    for (size_t i = 0; i < 40; i++) {
+        free(blocks[i]);
+    }
+    return NULL;
+}
+
+/* The heap is not much larger than what they asked for. */
+static int burst(void)
+{
+    pthread_t threads[BURST];
+    pthread_attr_t small;
+    int bad = 0;
+
+    bad += pthread_attr_init(&small) != 0 || pthread_attr_setstacksize(&small, 65536) != 0;
+    bad += pthread_barrier_init(&barrier, NULL, BURST) != 0;
+    for (size_t i = 0; i < BURST; i++) {
+        bad += pthread_create(&threads[i], &small, burst_one, NULL) != 0;
+    }
+    for (size_t i = 0; i < BURST; i++) {
+        bad += pthread_join(threads[i], NULL) != 0;
+    }
+    return bad != 0 ? 91 : mallinfo2().arena < (size_t)3 * BURST * 40 * 20000 ? 0 : 1;
+}
+
 /* ---- frees ---- */
 
 static void *volatile again; /* freed once more from inside madvise() */
@@ -400,6 +441,7 @@ static const struct child_case cases[] = {
     {"writable", writable},
     {"at_limit", at_limit},
     {"forks", forks},
+    {"burst", burst},
     {"twice_while_purged", twice_while_purged},
     {"never_online", never_online},
     {"of_size_zero", of_size_zero},
@@ -485,6 +527,15 @@ static void handlers_of_fork(void **state)
     assert_returns("forks", "secure", 0);
 }
 
+static void bursts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        assert_returns("burst", NULL, 0);
+        assert_returns("burst", "percpu=0", 0);
+    }
+}
+
 static void bad_frees(void **state)
 {
     (void)state;
@@ -531,9 +582,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_environment), cmocka_unit_test(limits_of_linux),
         cmocka_unit_test(reserves),         cmocka_unit_test(limit_beside_absurd),
-        cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bad_frees),
-        cmocka_unit_test(size_zero),        cmocka_unit_test(mappings),
-        cmocka_unit_test(last_lines),       cmocka_unit_test(late_runtime),
+        cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bursts),
+        cmocka_unit_test(bad_frees),        cmocka_unit_test(size_zero),
+        cmocka_unit_test(mappings),         cmocka_unit_test(last_lines),
+        cmocka_unit_test(late_runtime),
     };
 
     child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
