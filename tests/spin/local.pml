@@ -2,11 +2,11 @@
  * local.pml - the protocol of SLAB=local as a Spin model: one CPU's {list, id} changed by one
  * unlocked compare-and-exchange, beside interrupts, moves to another CPU and frees by others.
  *
- * What runs: two threads, and interrupts on both CPUs. A thread allocates and frees for ever; each
- * of its steps is made on any CPU, so it may have moved, or yielded to the other thread, before any
- * of them, as long as its interrupts are on. An interrupt strikes before any step, on any CPU whose
- * interrupts are on, as often as it likes; it allocates, frees, or gives up its CPU's slab (the
- * call that vli_slab_flush() sends). Anyone may free what anyone allocated, so frees from other
+ * What runs: two threads (THREADS), and interrupts on both CPUs. A thread allocates and frees for
+ * ever; each of its steps is made on any CPU, so it may have moved, or yielded to the other thread,
+ * before any of them, as long as its interrupts are on. An interrupt strikes before any step, on any
+ * CPU whose interrupts are on, as often as it likes; it allocates, frees, or gives up its CPU's slab
+ * (the call that vli_slab_flush() sends). Anyone may free what anyone allocated, so frees from other
  * CPUs are among these. Three units, in one slab (SLABS=1) or in two, of two and one (SLABS=2).
  * Nothing bounds the number of operations: the states are finite, and all are visited.
  *
@@ -52,9 +52,13 @@
 #define SLABS 2
 #endif
 
+#ifndef THREADS
+#define THREADS 2
+#endif
+
 #define UNITS     3
 #define JUNK      7
-#define INTERRUPT 2 /* number of the process; 0 and 1 are the threads */
+#define INTERRUPT THREADS /* number of the process; those below are the threads */
 #define BASE(s)   ((s) == 1 -> 1 : 3)
 #if SLABS == 2
 #define LEN(s)    ((s) == 1 -> 2 : 1)
@@ -530,7 +534,7 @@ inline freed()
     finish()
 }
 
-active [2] proctype thread()
+active [THREADS] proctype thread()
 {
     LOCALS;
 quiet:
