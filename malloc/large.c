@@ -30,9 +30,11 @@
 
 #define ENTRIES_FIRST 256u
 
-/* What is kept at most; none that is longer than half of it. */
-#define KEPT_MAX   32u
-#define KEPT_BYTES ((size_t)32 << 20)
+/* What is kept at most: so many, and bytes in proportion to the heap within these bounds. */
+#define KEPT_MAX       32u
+#define KEPT_SHARE     8u
+#define KEPT_BYTES_MIN ((size_t)4 << 20)
+#define KEPT_BYTES_MAX ((size_t)32 << 20)
 
 struct entry {
     uintptr_t start; /* 0: none */
@@ -225,14 +227,27 @@ static struct kept kept_remove(size_t i)
     return out;
 }
 
+/* Bytes of mappings to keep: a share of the heap. */
+static size_t kept_bound(void)
+{
+    struct vl_frame_counts counts;
+    size_t share;
+
+    vl_frame_counts(&counts);
+    share = ((size_t)(counts.managed << VL_PAGE_SHIFT) + vli_large_total()) / KEPT_SHARE;
+    share = share < KEPT_BYTES_MIN ? KEPT_BYTES_MIN : share;
+    return share < KEPT_BYTES_MAX ? share : KEPT_BYTES_MAX;
+}
+
 /* Keeps a mapping, if there is room. */
 static bool kept_add(void *start, size_t bytes)
 {
+    size_t bound = kept_bound();
     bool good;
 
     vl_host_lock(&vli_large_word);
-    good = vli_options.purge_ms != 0 && kept_count < KEPT_MAX && bytes <= KEPT_BYTES / 2 &&
-           atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= KEPT_BYTES;
+    good = vli_options.purge_ms != 0 && kept_count < KEPT_MAX &&
+           atomic_load_explicit(&kept_bytes, memory_order_relaxed) + bytes <= bound;
     if (good) {
         kept[kept_count++] = (struct kept){(uintptr_t)start, bytes, 0};
         atomic_fetch_add_explicit(&kept_bytes, bytes, memory_order_relaxed);
