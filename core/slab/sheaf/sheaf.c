@@ -267,17 +267,13 @@ static uint32_t fill_wanted(const struct vli_slab_node *node, uint32_t capacity)
 static uintptr_t fill(struct vli_slab_node *node, uintptr_t top) VL_REQUIRES(&node->lock)
 {
     uintptr_t *lowest = (uintptr_t *)top;
-    uint32_t capacity = capacity_of(top);
-    uint32_t had = vli_slabs_take(node, fill_wanted(node, capacity), lowest + capacity);
+    uint32_t wanted = fill_wanted(node, capacity_of(top));
 
-    if (had < capacity) {
-        for (uint32_t i = 0; i < had; i++) {
-            uintptr_t unit = lowest[capacity - had + i];
-
-            lowest[i] = unit;
-        }
+    if (node->units_free < wanted) {
+        wanted = (uint32_t)node->units_free;
     }
-    return (uintptr_t)(lowest + had);
+    wanted = vli_slabs_take(node, wanted, lowest + wanted);
+    return (uintptr_t)(lowest + wanted);
 }
 
 /* From the barn or the slabs: a sheaf that holds something; @top: an empty one, or NONE. Returns: a
@@ -310,6 +306,21 @@ static uintptr_t find_full(struct vl_cache *cache, uintptr_t top)
     return top;
 }
 
+/* A new slab; where many objects are, as many as a sheaf is to be filled from. False: no memory. */
+static bool grow(struct vl_cache *cache, vl_how_t how, uint32_t capacity)
+{
+    uint32_t each = vli_slab_units_each(cache);
+    uint32_t units = 0;
+
+    while (vli_slabs_new(cache, units == 0 ? how : VL_ATOMIC | VL_MAY_FAIL)) {
+        units += each;
+        if (units + each > fill_wanted(&cache->node[0], capacity)) {
+            break;
+        }
+    }
+    return units > 0;
+}
+
 /* This CPU gets a sheaf with units. False: it must keep none, or there is no memory. Then @how
  * becomes one that takes what came back meanwhile, but does not have reclaim look for more again.
  */
@@ -332,7 +343,7 @@ static bool refill(struct vl_cache *cache, vl_how_t *how)
         top = find_full(cache, top);
     }
     while (fill_of(top) == 0) {
-        if (!vli_slabs_new(cache, *how)) {
+        if (!grow(cache, *how, capacity_of(top))) {
             *how = (*how & ~(vl_how_t)VL_WAIT) | VL_MAY_FAIL;
             park(cache, top);
             return false;
@@ -548,10 +559,7 @@ static void barn_empty(struct vl_cache *cache)
 
 #if defined(VL_HOST_RSEQ)
 /* The host keeps the areas, each for a CPU or a thread, and sees that nobody uses one meanwhile. */
-static void each_area(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
-{
-    vli_sheaf_areas(fn, arg);
-}
+#define each_area vli_sheaf_areas
 
 static void flush_area(struct vli_slab_percpu *area, void *arg)
 {
@@ -704,12 +712,11 @@ static void count_area(struct vli_slab_percpu *area, void *arg)
 uint64_t vli_slab_units_free(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
-    struct kept kept = {cache, 0};
+    struct kept kept = {cache, vli_sheaf_barn_units(cache)};
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
 
-    kept.units = node->units_free;
+    kept.units += node->units_free;
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
-    kept.units += vli_sheaf_barn_units(cache);
     if (has_sheaves(cache)) {
         each_area(count_area, &kept);
     }
@@ -776,12 +783,11 @@ static void barn_validate(struct vl_cache *cache)
 static void area_validate(struct vli_slab_percpu *area, void *arg)
 {
     struct vl_cache *cache = arg;
-    uint32_t i = cache->index;
 
-    sheaf_validate(cache,
-                   atomic_load_explicit(&area->sheaf[VLI_SHEAF_TOP][i], memory_order_relaxed));
-    sheaf_validate(cache,
-                   atomic_load_explicit(&area->sheaf[VLI_SHEAF_SPARE][i], memory_order_relaxed));
+    for (unsigned which = 0; which < VLI_SHEAF_WHICH; which++) {
+        sheaf_validate(
+            cache, atomic_load_explicit(&area->sheaf[which][cache->index], memory_order_relaxed));
+    }
 }
 
 void vli_slab_validate(void)
