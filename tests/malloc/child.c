@@ -3,11 +3,13 @@
  */
 #include "tests/malloc/child.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void child_main(int argc, char **argv, const struct child_case *cases, size_t count)
@@ -23,13 +25,13 @@ void child_main(int argc, char **argv, const struct child_case *cases, size_t co
     _exit(99);
 }
 
-static void become(const char *name, const char *options, int to, unsigned seconds)
+static void become(const char *name, const char *options, int to)
 {
     char value[256];
     const char *given = getenv("VELLUM_MALLOC");
 
+    (void)setpgid(0, 0);
     (void)dup2(to, STDERR_FILENO);
-    (void)alarm(seconds);
     if (options != NULL) {
         (void)snprintf(value, sizeof(value), "%s%s%s", given != NULL ? given : "",
                        given != NULL ? "," : "", options);
@@ -39,13 +41,35 @@ static void become(const char *name, const char *options, int to, unsigned secon
     _exit(98);
 }
 
+/* Reads to the end of what all of them print. False: @seconds went by before. */
+static bool listen_to(int from, unsigned seconds, struct child_result *out)
+{
+    time_t end = time(NULL) + (time_t)seconds;
+    struct pollfd waits = {.fd = from, .events = POLLIN};
+    size_t had = 0;
+    char rest[256];
+    ssize_t more = 1;
+
+    while (more > 0) {
+        time_t left = end - time(NULL);
+        bool fits = had + 1 < sizeof(out->output);
+
+        if (left <= 0 || poll(&waits, 1, (int)left * 1000) == 0) {
+            return false;
+        }
+        more = fits ? read(from, out->output + had, sizeof(out->output) - 1 - had)
+                    : read(from, rest, sizeof(rest));
+        had += fits && more > 0 ? (size_t)more : 0;
+    }
+    return true;
+}
+
 void child_run(const char *name, const char *options, unsigned seconds, struct child_result *out)
 {
     int ends[2];
-    size_t had = 0;
-    ssize_t more;
     int status;
     pid_t pid;
+    bool late;
 
     memset(out, 0, sizeof(*out));
     out->status = -1;
@@ -54,19 +78,25 @@ void child_run(const char *name, const char *options, unsigned seconds, struct c
     }
     pid = fork();
     if (pid == 0) {
-        become(name, options, ends[1], seconds);
+        become(name, options, ends[1]);
     }
     (void)close(ends[1]);
-    while (had + 1 < sizeof(out->output) &&
-           (more = read(ends[0], out->output + had, sizeof(out->output) - 1 - had)) > 0) {
-        had += (size_t)more;
-    }
-    (void)close(ends[0]);
-    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+    if (pid < 0) {
+        (void)close(ends[0]);
         return;
     }
+    (void)setpgid(pid, pid); /* as the child does: whoever comes first */
+    late = !listen_to(ends[0], seconds, out);
+    if (late) {
+        (void)kill(-pid, SIGKILL);
+    }
+    (void)close(ends[0]);
+    if (waitpid(pid, &status, 0) != pid) {
+        return;
+    }
+    (void)kill(-pid, SIGKILL); /* what it left behind, which holds no number of ours */
     out->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    out->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    out->signal = late ? SIGALRM : WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -74,6 +104,11 @@ void child_run(const char *name, const char *options, unsigned seconds, struct c
 #else
 #define IS_SANITIZED false
 #endif
+
+bool is_sanitized(void)
+{
+    return IS_SANITIZED;
+}
 
 size_t resident_bytes(void)
 {

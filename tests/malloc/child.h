@@ -28,8 +28,13 @@ struct child_result {
 };
 
 /** child_run() - run a case with VELLUM_MALLOC=@options added to what the parent has (NULL: as the
- * parent). @seconds: it is killed afterwards. */
+ * parent). @seconds: it and all that it began are killed then, its result SIGALRM. What it began
+ * never outlives it. */
 void child_run(const char *name, const char *options, unsigned seconds, struct child_result *out);
+
+/** is_sanitized() - whether the program runs under a sanitizer, which has its own allocator, whose
+ * locks no handler keeps whole over fork(). */
+bool is_sanitized(void);
 
 /** resident_bytes() - of this process, without pages of files; 0 with a sanitizer, whose memory is
  * most of it. */
