@@ -539,6 +539,14 @@ static uint32_t purge_take(struct vl_cache *cache, struct purged *out)
     return count;
 }
 
+/* Where the pages of the units before unit @n end: what is behind the last unit is nobody's. */
+static uintptr_t pages_end(const struct slab *slab, uint32_t unit_bytes, uint32_t n)
+{
+    uintptr_t length = n == slab->shape->units ? slab->bytes : (uintptr_t)n * unit_bytes;
+
+    return slab->base + vli_round_down(length, VL_PAGE_SIZE);
+}
+
 /* Tells the pages of one slab. Returns: bytes. */
 static size_t purge_tell(const struct slab *slab, uint32_t unit_bytes, uint64_t bits,
                          void (*give_back)(uintptr_t start, size_t bytes))
@@ -550,8 +558,7 @@ static size_t purge_tell(const struct slab *slab, uint32_t unit_bytes, uint64_t 
         uint32_t low = vli_bit_lowest(bits);
         uint32_t run = run_of_bits(bits, low, 64);
         uintptr_t start = vli_round_up(slab->base + (uintptr_t)low * unit_bytes, VL_PAGE_SIZE);
-        uintptr_t end =
-            vli_round_down(slab->base + (uintptr_t)(low + run) * unit_bytes, VL_PAGE_SIZE);
+        uintptr_t end = pages_end(slab, unit_bytes, low + run);
 
         if ((fresh & mask_of(low, run)) != 0 && start < end) {
             give_back(start, end - start);
