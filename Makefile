@@ -267,7 +267,11 @@ $(MB)/launch: bench/programs/launch.c
 	$(Q)$(CC) $(WARN) -D_GNU_SOURCE -O2 $< -o $@
 $(MB)/inlined: $(MB)/cache/cache.o $(MB)/lib.o $(M)/libvellum-malloc.a
 	$(Q)$(CC) $^ -pthread -o $@
-malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/launch $(if $(wildcard malloc),$(MB)/inlined)
+# A malloc that does nothing, to see what calling one costs.
+$(MB)/empty.so: bench/malloc/empty/empty.c
+	@mkdir -p $(@D); echo "  $(@F)"
+	$(Q)$(CC) -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -fno-builtin -ffreestanding -Wl,-z,now $< -o $@
+malloc-benches: $(MALLOC_BENCH_BIN) $(MB)/empty.so $(MB)/launch $(if $(wildcard malloc),$(MB)/inlined)
 -include $(wildcard $(MB)/*.d $(MB)/cache/*.d)
 
 # Builds the mutants and checks that each is caught.

@@ -215,7 +215,7 @@ VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
     uintptr_t unit;
 
     /* Acquire: pairs with the release in start.c; here and in free() it costs nothing. */
-    if (VLI_UNLIKELY(size >= atomic_load_explicit(&vli_fast_limit, memory_order_acquire))) {
+    if (VLI_UNLIKELY(!vli_is_below(size, &vli_fast_limit))) {
         return malloc_coarse(size);
     }
     unit = vli_slot_pop_or_look(vli_class_fine[size]);

@@ -105,12 +105,14 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
  * More than in a kernel: what nobody needed for a purge delay is drained (range.c), and so is
  * everything before the heap would grow. Slabs of up to 512 KiB, whose free pages can be given back
  * one by one, for objects of up to 32 KiB. */
-#define VL_HOST_SHEAF_BYTES (256u << 10)
+#define VL_HOST_SHEAF_BYTES (1u << 20)
 /* Or else two threads that come and go among some thousand objects meet at the locks all the time.
  */
 #define VL_HOST_SHEAF_BYTES_MIN    (64u << 10)
-#define VL_HOST_BARN_FULL          64u
-#define VL_HOST_BARN_VACANT        16u
+#define VL_HOST_BARN_FULL          1024u
+#define VL_HOST_BARN_SHARE         1u
+#define VL_HOST_BARN_BYTES         (1u << 30)
+#define VL_HOST_BARN_VACANT        1024u
 #define VL_HOST_SLAB_TRIES_WITHOUT 0
 #define VL_HOST_SLABS_KEPT         UINT32_MAX
 #define VL_HOST_SLAB_ORDER         7u

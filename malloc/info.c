@@ -14,15 +14,16 @@
 
 /* What one cache holds, in bytes. */
 struct cache_sum {
-    size_t slabs; /* of all its slabs */
-    size_t kept;  /* by CPUs, threads and the barn */
-    size_t free;  /* in slabs, not kept */
+    size_t slabs;  /* of all its slabs */
+    size_t kept;   /* by CPUs and threads */
+    size_t shared; /* in the barn */
+    size_t free;   /* in slabs, neither */
 };
 
 static struct cache_sum sum_of(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
-    struct cache_sum sum = {0, 0, 0};
+    struct cache_sum sum = {0, 0, 0, 0};
     const struct vli_slab_percpu *area;
     size_t units = 0;
 
@@ -33,11 +34,11 @@ static struct cache_sum sum_of(struct vl_cache *cache)
                 atomic_load_explicit(&area->sheaf[w][cache->index], memory_order_relaxed));
         }
     }
-    units += vli_sheaf_barn_units(cache);
     vl_host_lock(&node->lock.word.both);
     sum.kept = units * cache->unit_bytes;
     sum.free = (size_t)node->units_free * cache->unit_bytes;
     vl_host_unlock(&node->lock.word.both);
+    sum.shared = (size_t)vli_sheaf_barn_units(cache) * cache->unit_bytes;
     sum.slabs =
         (size_t)atomic_load_explicit(&node->units, memory_order_relaxed) * cache->unit_bytes;
     return sum;
@@ -55,9 +56,10 @@ VLI_EXPORT void vl_malloc_stats(struct vl_malloc_stats *out)
         struct cache_sum sum = sum_of(&vli_caches[i]);
 
         out->kept += sum.kept;
+        out->shared += sum.shared;
         out->free += sum.free;
-        if (vli_class_bytes[i] != 0 && sum.slabs > sum.kept + sum.free) {
-            out->used += sum.slabs - sum.kept - sum.free;
+        if (vli_class_bytes[i] != 0 && sum.slabs > sum.kept + sum.shared + sum.free) {
+            out->used += sum.slabs - sum.kept - sum.shared - sum.free;
         }
     }
     vl_frame_counts(&counts);
@@ -86,9 +88,9 @@ VLI_EXPORT struct mallinfo2 mallinfo2(void)
         .ordblks = 1,
         .hblks = vli_large_count(),
         .hblkhd = stats.large,
-        .fsmblks = stats.kept,
+        .fsmblks = stats.kept + stats.shared,
         .uordblks = stats.used,
-        .fordblks = stats.kept + stats.free,
+        .fordblks = stats.kept + stats.shared + stats.free,
         .keepcost = stats.free,
     };
 }
@@ -129,8 +131,10 @@ VLI_EXPORT void malloc_stats(void)
     vl_malloc_stats(&stats);
     vli_say("vellum malloc: mode %s, %zu areas", vl_malloc_is_percpu() ? "per CPU" : "per thread",
             stats.areas);
-    vli_say("vellum malloc: used %zu (large %zu), kept %zu, free %zu, taken %zu, given back %zu",
-            stats.used, stats.large, stats.kept, stats.free, stats.taken, stats.given_back);
+    vli_say("vellum malloc: used %zu (large %zu), kept %zu, shared %zu, free %zu, taken %zu, given "
+            "back %zu",
+            stats.used, stats.large, stats.kept, stats.shared, stats.free, stats.taken,
+            stats.given_back);
 }
 
 VLI_EXPORT int malloc_info(int options, FILE *to)
@@ -147,21 +151,23 @@ VLI_EXPORT int malloc_info(int options, FILE *to)
         struct cache_sum sum = sum_of(&vli_caches[i]);
 
         if (vli_class_bytes[i] != 0 && sum.slabs != 0) {
-            (void)fprintf(to, "<size bytes=\"%u\" total=\"%zu\" kept=\"%zu\" free=\"%zu\"/>\n",
-                          vli_class_bytes[i], sum.slabs, sum.kept, sum.free);
+            (void)fprintf(
+                to, "<size bytes=\"%u\" total=\"%zu\" kept=\"%zu\" shared=\"%zu\" free=\"%zu\"/>\n",
+                vli_class_bytes[i], sum.slabs, sum.kept, sum.shared, sum.free);
         }
     }
     (void)fprintf(to,
                   "</sizes>\n<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n"
                   "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n"
                   "<system type=\"current\" size=\"%zu\"/>\n</heap>\n",
-                  stats.kept, stats.free, stats.taken - stats.large);
+                  stats.kept + stats.shared, stats.free, stats.taken - stats.large);
     (void)fprintf(to,
                   "<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n"
                   "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n"
                   "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
                   "<system type=\"current\" size=\"%zu\"/>\n</malloc>\n",
-                  stats.kept, stats.free, vli_large_count(), stats.large, stats.taken);
+                  stats.kept + stats.shared, stats.free, vli_large_count(), stats.large,
+                  stats.taken);
     return 0;
 }
 

@@ -92,6 +92,7 @@ void print_kept(const char *test, size_t size)
 
     if (vl_malloc_stats != NULL) {
         vl_malloc_stats(&stats);
-        printf("@malloc test=%s size=%zu kept=%zu\n", test, size, stats.kept);
+        printf("@malloc test=%s size=%zu kept=%zu shared=%zu\n", test, size, stats.kept,
+               stats.shared);
     }
 }

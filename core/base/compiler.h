@@ -26,6 +26,13 @@
 #define VLI_PREFETCHW(p)   __builtin_prefetch((p), 1)
 #define VLI_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
 
+/* Two words in one vector register, at any address; operators work on each. Not where vector
+ * registers are not the program's to use. */
+#if defined(__SSE2__)
+#define VLI_VECTORS 1
+typedef uintptr_t vli_words2 __attribute__((vector_size(16), aligned(8), may_alias));
+#endif
+
 /* The struct of type @type whose @member stands at @ptr. */
 #define vli_container_of(ptr, type, member)                                                        \
     ((type *)(void *)((char *)(uintptr_t)(ptr)-offsetof(type, member)))

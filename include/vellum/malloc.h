@@ -32,6 +32,7 @@ struct vl_malloc_stats {
     size_t large;      /* of used: blocks with a mapping of their own */
     size_t areas;      /* CPUs or threads that keep something: a number */
     size_t given_back; /* to Linux since the start, all together */
+    size_t shared; /* free, in batches of which CPUs and threads take one when theirs is used up */
 };
 
 /** vl_malloc_stats() - how much of what. */

@@ -98,6 +98,21 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
 /* Offset of the first word of the sheaves in use, or of the spares, in an area. */
 #define VLI_RSEQ_AT(which) ((which)*VLI_CACHES_MAX * sizeof(uintptr_t))
 
+/** vli_is_below() - is @value below @limit? The limit is read with acquire order; compilers load it
+ * into a register first, where one instruction compares with it in memory. */
+static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *limit)
+{
+    __asm__ goto("cmpq %[limit], %[value]\n\t"
+                 "jae %l[no]"
+                 :
+                 : [value] "r"(value), [limit] "m"(*limit)
+                 : "cc", "memory"
+                 : no);
+    return true;
+no:
+    return false;
+}
+
 /** vli_rseq_was_away() - has Linux run something else since this thread's last sequence? It clears
  * rseq_cs of who comes back and is in none. (Where areas are threads', never.) */
 static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
@@ -207,6 +222,11 @@ stopped:
 }
 
 #else
+static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *limit)
+{
+    return value < atomic_load_explicit(limit, memory_order_acquire);
+}
+
 static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
 {
     return false;

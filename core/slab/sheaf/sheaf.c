@@ -26,7 +26,7 @@
 #define FILL_MIN   4u
 
 /* What a barn may hold: a share of the cache's units, in so many sheaves; and empty ones. */
-#define BARN_SHARE    32u
+#define BARN_SHARE    VL_HOST_BARN_SHARE
 #define BARN_FULL_MAX VL_HOST_BARN_FULL
 #define VACANT_MAX    VL_HOST_BARN_VACANT
 
@@ -149,8 +149,7 @@ static void give_one(struct vl_cache *cache, uintptr_t unit)
     (void)vli_slabs_release(cache, &out);
 }
 
-/* -------------------------------------------------------------------------------------- the barn
- */
+/* ------------------------------------------------------------------------------------- the barn */
 
 static void barn_add(uintptr_t *list, uint32_t *count, uintptr_t block)
 {
@@ -192,7 +191,6 @@ static uintptr_t barn_vacant(struct vli_slab_node *node) VL_REQUIRES(&node->lock
 static uintptr_t empty_out(struct vl_cache *cache, uintptr_t top, struct vli_slabs_out *out)
     VL_REQUIRES(&cache->node[0].lock)
 {
-
     vli_slabs_give(cache, lowest_of(top), fill_of(top), out);
     return empty_top(block_of(top));
 }
@@ -219,7 +217,7 @@ static void barn_put(struct vl_cache *cache, uintptr_t top)
     }
 }
 
-/* ---------------------------------------------------------------------------- a CPU's two sheaves
+/* --------------------------------------------------------------------------- a CPU's two sheaves
  */
 
 /* A sheaf that was in use becomes the spare; what was the spare goes to the barn. */
@@ -500,8 +498,7 @@ size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count, v
     return 1;
 }
 
-/* ---------------------------------------------------------------------------------- giving it up
- */
+/* --------------------------------------------------------------------------------- giving it up */
 
 /* Empties one sheaf of an area that nobody uses meanwhile. */
 static void drain_sheaf(struct vl_cache *cache, _Atomic uintptr_t *word)
@@ -631,11 +628,14 @@ void vli_sheaf_resize(struct vli_slab_node *node)
 {
     uint64_t units = atomic_load_explicit(&node->units, memory_order_relaxed);
     uint32_t capacity;
+    uint64_t most;
 
     if (node->capacity_max != 0) {
         capacity = clamp(units / CAPACITY_SHARE, node->capacity_min, node->capacity_max);
         atomic_store_explicit(&node->capacity, capacity, memory_order_relaxed);
-        node->full_max = clamp(units / capacity / BARN_SHARE, 1, BARN_FULL_MAX);
+        most = VL_HOST_BARN_BYTES / ((uint64_t)capacity * node->unit_bytes);
+        most = most < BARN_FULL_MAX ? most : BARN_FULL_MAX;
+        node->full_max = clamp(units / capacity / BARN_SHARE, 1, most > 1 ? (uint32_t)most : 1);
     }
 }
 

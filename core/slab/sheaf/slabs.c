@@ -8,6 +8,7 @@
  * no bit is set. Only who holds the node's lock looks at any of it.
  */
 #include "core/slab/sheaf/slabs.h"
+#include "core/slab/sheaf/runs.h"
 #include "core/slab/partial.h"
 #include "core/base/bits.h"
 #include "core/base/log.h"
@@ -88,23 +89,6 @@ static uint64_t mask_of(uint32_t low, uint32_t count)
     return ~(uint64_t)0 >> (64u - count) << low;
 }
 
-/* Writes @run addresses, each @step above the one before, to @end[-1], @end[-2] … Returns: the last
- * place written. */
-static uintptr_t *put_run(uintptr_t *end, uintptr_t unit, uint32_t run, uintptr_t step)
-{
-    for (; run >= 4; run -= 4, unit += 4 * step) {
-        end -= 4;
-        end[3] = unit;
-        end[2] = unit + step;
-        end[1] = unit + 2 * step;
-        end[0] = unit + 3 * step;
-    }
-    for (; run > 0; run--, unit += step) {
-        *--end = unit;
-    }
-    return end;
-}
-
 /* Which free units were told already (vli_slabs_purge()): a word as the bits, in a descriptor's
  * word that they leave. There are such slabs only where all units have their bits in the head's
  * word. */
@@ -147,7 +131,7 @@ static uint32_t take_of(struct vli_slab_node *node, const struct slab *slab, uin
 
             bits &= ~mask_of(low, run);
             left -= run;
-            end = put_run(end, unit, run, step);
+            end = vli_run_put(end, unit, run, step);
         }
         bits_store(slab, w, bits);
         w += bits == 0 ? 1u : 0u;
@@ -241,39 +225,6 @@ static void settle(struct vl_cache *cache, const struct slab *slab, uint32_t cou
     leave(cache, slab->head, out);
 }
 
-/* Do the next eight of @units follow @next at a distance of @step? One branch for all. */
-static bool eight_follow(const uintptr_t *units, uintptr_t next, uintptr_t step)
-{
-    uintptr_t fifth = next + 4 * step;
-    uintptr_t difference = units[0] ^ next;
-
-    difference |= units[1] ^ (next + step);
-    difference |= units[2] ^ (next + 2 * step);
-    difference |= units[3] ^ (fifth - step);
-    difference |= units[4] ^ fifth;
-    difference |= units[5] ^ (fifth + step);
-    difference |= units[6] ^ (fifth + 2 * step);
-    difference |= units[7] ^ (fifth + 3 * step);
-    return difference == 0;
-}
-
-/* How many of @units follow each other at a distance of @step from the first one, @max at most. */
-static uint32_t follow(const uintptr_t *units, uint32_t max, uintptr_t step)
-{
-    uintptr_t next = units[0] + step;
-    uint32_t length = 1;
-
-    while (length < max && units[length] == next) {
-        next += step;
-        length++;
-        while (length + 8 <= max && eight_follow(units + length, next, step)) {
-            next += 8 * step;
-            length += 8;
-        }
-    }
-    return length;
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -285,13 +236,13 @@ static uint32_t give_run(const struct vl_cache *cache, const struct slab *slab, 
                          const uintptr_t *units, uint32_t count)
 {
     uint32_t up = least(64u - n % 64u, slab->shape->units - n);
-    uint32_t length = follow(units, least(count, up), cache->unit_bytes);
+    uint32_t length = vli_run_length(units, least(count, up), cache->unit_bytes);
     uint32_t first = n % 64u;
     uint64_t mask;
     uint64_t bits;
 
     if (length == 1) {
-        length = follow(units, least(count, first + 1u), 0 - (uintptr_t)cache->unit_bytes);
+        length = vli_run_length(units, least(count, first + 1u), 0 - (uintptr_t)cache->unit_bytes);
         first -= length - 1u;
     }
     mask = mask_of(first, length);

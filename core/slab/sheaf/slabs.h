@@ -7,7 +7,8 @@
 #include "core/slab/slab.h"
 
 /* What a host may set otherwise, in the header that VL_HOST_INLINE names: bytes of units that a
- * sheaf holds at most; full and empty sheaves in a barn; slabs without a unit in use that a node
+ * sheaf holds at most; full and empty sheaves in a barn, the share of a cache's units that the full
+ * ones may hold (1: all), and how many bytes of units; slabs without a unit in use that a node
  * keeps while nobody asks for memory back. */
 #if !defined(VL_HOST_SHEAF_BYTES)
 #define VL_HOST_SHEAF_BYTES     65536u
@@ -15,6 +16,8 @@
 #endif
 #if !defined(VL_HOST_BARN_FULL)
 #define VL_HOST_BARN_FULL   16u
+#define VL_HOST_BARN_SHARE  32u
+#define VL_HOST_BARN_BYTES  (1u << 20)
 #define VL_HOST_BARN_VACANT 4u
 #endif
 /* What the try for a slab of the best order does not do: it does not wait for memory to be
