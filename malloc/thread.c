@@ -55,6 +55,7 @@ static pthread_key_t key;
 
 #if !defined(VLI_TSAN)
 int64_t vli_rseq_offset;
+uint32_t vli_rseq_aborts;
 _Thread_local struct vli_rseq vli_rseq_own = {.cpu_id = NUMBER_NONE};
 struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] = {&vli_area_stopped, &vli_area_stopped};
 
@@ -265,10 +266,11 @@ bool vli_area_is_percpu(void)
 
 size_t vli_area_count(void)
 {
+    size_t end = vli_area_end();
     size_t count = 0;
 
     vl_host_lock(&vli_area_word);
-    for (size_t i = 0; i < VLI_AREAS_MAX; i++) {
+    for (size_t i = 0; i < end; i++) {
         count += made(i) ? 1 : 0;
     }
     vl_host_unlock(&vli_area_word);
@@ -326,9 +328,9 @@ static bool barrier(void)
 }
 
 /* All CPUs' areas are out of use, then all are back. */
-static void set_all(bool in_use)
+static void set_all(bool in_use, size_t end)
 {
-    for (size_t i = 0; i < VLI_AREAS_MAX; i++) {
+    for (size_t i = 0; i < end; i++) {
         if (made(i)) {
             entry_set((int32_t)i, in_use ? &areas[i] : &vli_area_stopped);
         }
@@ -337,6 +339,8 @@ static void set_all(bool in_use)
 
 void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
 {
+    size_t end;
+
     if (areas == NULL) { /* slab starts: there are none yet */
         return;
     }
@@ -352,15 +356,16 @@ void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *
         return;
     }
     vl_host_lock(&vli_area_word);
-    set_all(false);
+    end = vli_area_end();
+    set_all(false, end);
     if (barrier()) {
-        for (size_t i = 0; i < VLI_AREAS_MAX; i++) {
+        for (size_t i = 0; i < end; i++) {
             if (made(i)) {
                 fn(&areas[i], arg);
             }
         }
     }
-    set_all(true);
+    set_all(true, end);
     vl_host_unlock(&vli_area_word);
 }
 
@@ -405,11 +410,12 @@ void vli_area_late(void)
 void vli_area_fork_child(void)
 {
     int32_t own = number_now();
+    size_t end = vli_area_end();
 
     if (is_percpu) {
         return;
     }
-    for (size_t i = 0; i < VLI_AREAS_MAX; i++) {
+    for (size_t i = 0; i < end; i++) {
         if (made(i) && (int32_t)i != own) {
             vli_sheaf_drain_area(&areas[i], NULL);
             entry_set((int32_t)i, &vli_area_stopped);

@@ -86,8 +86,9 @@ void vl_malloc_cache_free_slow(size_t index, void *object);
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(VL_MALLOC_NO_INLINE)
-/* The sequences of arch/x86_64/arch/rseq.h, which explains them. */
-#define VL_MALLOC_SEQUENCE(work)                                                                   \
+/* The sequences of arch/x86_64/arch/rseq.h, which explains them. One that is interrupted ends in
+ * the slow path. */
+#define VL_MALLOC_SEQUENCE(work, slow)                                                             \
     "771:\n\t"                                                                                     \
     "leaq 774f(%%rip), %[area]\n\t"                                                                \
     "movq %[area], %%fs:8(%[rseq])\n"                                                              \
@@ -104,7 +105,7 @@ void vl_malloc_cache_free_slow(size_t index, void *object);
     ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
     ".long 0x53053053\n"                                                                           \
     "775:\n\t"                                                                                     \
-    "jmp 771b\n\t"                                                                                 \
+    "jmp %l[" slow "]\n\t"                                                                         \
     ".popsection"
 
 /** vl_malloc_cache_alloc() - one object, not cleared, or NULL. */
@@ -120,7 +121,8 @@ static inline void *vl_malloc_cache_alloc(const struct vl_malloc_cache *cache)
                            "testq %[object], %[object]\n\t"
                            "jz %l[empty]\n\t"
                            "subq $8, %[temp]\n\t"
-                           "movq %[temp], (%[area],%[index],8)")
+                           "movq %[temp], (%[area],%[index],8)",
+                           "empty")
         : [object] "=&r"(object), [temp] "=&r"(temp), [area] "=&r"(area)
         : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index)
         : "cc", "memory"
@@ -143,7 +145,8 @@ static inline void vl_malloc_cache_free(const struct vl_malloc_cache *cache, voi
                            "jz %l[full]\n\t"
                            "movq %[object], (%[temp])\n\t"
                            "addq $8, %[temp]\n\t"
-                           "movq %[temp], (%[area],%[index],8)")
+                           "movq %[temp], (%[area],%[index],8)",
+                           "full")
         : [temp] "=&r"(temp), [area] "=&r"(area)
         : [rseq] "r"(cache->rseq), [areas] "r"(cache->areas), [index] "r"(cache->index),
           [object] "r"(object), [mask] "i"(VL_MALLOC_SHEAF_BYTES - 1)

@@ -19,6 +19,10 @@
  * registers. Nobody clears rseq_cs afterwards: the kernel does when it finds the thread elsewhere.
  * For this the code must stay mapped (the library is linked with -z nodelete).
  *
+ * Who is stopped at every instruction (a debugger's single steps, a breakpoint inside a sequence,
+ * the trap flag) would begin anew for ever. So of the process's aborts every eighth gives up: pop
+ * finds nothing, push no room, swap a stopped area; the slow paths do without.
+ *
  * Where nothing is registered, the offset leads to a struct of the same form in thread-local memory
  * of ours, whose cpu_id is the number of the thread: the very same instructions then work on areas
  * that belong to threads.
@@ -51,6 +55,8 @@ extern struct vli_slab_percpu vli_area_stopped VLI_HIDDEN;
 #if !defined(VLI_TSAN)
 /* Area number n is entry 2 + n. */
 extern struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] VLI_HIDDEN;
+/* Aborts; those that meet here at once may count as one. */
+extern uint32_t vli_rseq_aborts VLI_HIDDEN;
 /* From the thread pointer to the struct rseq in use. Set before any of the functions below. */
 extern int64_t vli_rseq_offset VLI_HIDDEN;
 /* The one of ours. */
@@ -78,7 +84,7 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
     "leaq vli_areas+16(%%rip), %[temp]\n\t"                                                        \
     "movq (%[temp],%[area],8), %[area]\n\t"
 
-#define VLI_RSEQ_END                                                                               \
+#define VLI_RSEQ_END(nothing, give_up)                                                             \
     "\n773:\n\t"                                                                                   \
     ".pushsection __rseq_cs, \"aw\", @progbits\n\t"                                                \
     ".balign 32\n"                                                                                 \
@@ -89,9 +95,14 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
     ".pushsection .text.vli_rseq_abort, \"ax\", @progbits\n\t"                                     \
     ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
     ".long 0x53053053\n"                                                                           \
-    "775:\n\t"                                                                                     \
+    "775:\n\t" nothing "incl vli_rseq_aborts(%%rip)\n\t"                                           \
+    "testb $7, vli_rseq_aborts(%%rip)\n\t"                                                         \
+    "jz %l[" give_up "]\n\t"                                                                       \
     "jmp 771b\n\t"                                                                                 \
     ".popsection"
+
+/* gcc 12 takes what returns 0 behind the label `empty` to have left 0 in the register. */
+#define VLI_RSEQ_NO_UNIT "xorl %k[unit], %k[unit]\n\t"
 
 #define VLI_RSEQ_WORD "%c[at](%[area],%[index],8)"
 
@@ -133,11 +144,12 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
     uintptr_t temp;
     uintptr_t area;
 
-    __asm__ goto volatile(VLI_RSEQ_BEGIN "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
-                                         "movq -8(%[temp]), %[unit]\n\t"
-                                         "testq %[unit], %[unit]\n\t"
-                                         "jz %l[empty]\n\t"
-                                         "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
+    __asm__ goto volatile(VLI_RSEQ_BEGIN
+                          "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                          "movq -8(%[temp]), %[unit]\n\t"
+                          "testq %[unit], %[unit]\n\t"
+                          "jz %l[empty]\n\t"
+                          "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "empty")
                           : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
                           : "cc", "memory"
@@ -158,12 +170,13 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
     uintptr_t area;
 
     __asm__ goto volatile(
-        VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"
-                             "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
-                                                 "movq -8(%[temp]), %[unit]\n\t"
-                                                 "testq %[unit], %[unit]\n\t"
-                                                 "jz %l[empty]\n\t"
-                                                 "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
+        VLI_RSEQ_BEGIN_AFTER(
+            "cmpq $0, %%fs:8(%[temp])\n\t"
+            "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                                "movq -8(%[temp]), %[unit]\n\t"
+                                "testq %[unit], %[unit]\n\t"
+                                "jz %l[empty]\n\t"
+                                "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "empty")
         : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
         : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
         : "cc", "memory"
@@ -185,7 +198,7 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
                                          "testl %[mask], %k[temp]\n\t"
                                          "jz %l[full]\n\t"
                                          "movq %[unit], (%[temp])\n\t"
-                                         "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END
+                                         "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END("", "full")
                           : [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index),
                             [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
@@ -210,7 +223,7 @@ VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf
                                          "cmpq %[temp], %[area]\n\t"
                                          "je %l[stopped]\n\t"
                                          "movq " VLI_RSEQ_WORD ", %[old]\n\t"
-                                         "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END
+                                         "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END("", "stopped")
                           : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(0), [index] "r"(place), [top] "r"(top)
                           : "cc", "memory"
