@@ -100,7 +100,7 @@ static struct vl_frame *run_of(const void *p)
 /* Cache number of an address in a slab, 0 when it is in none. */
 static size_t class_of_address(const void *p)
 {
-    return vli_range_has(p) ? vli_frame_index8(vli_virt_frame((uintptr_t)p)) : 0;
+    return vli_range_has(p) ? vli_slab_index(vli_range_page(p)) : 0;
 }
 
 /* Not in a slab. */

@@ -116,6 +116,7 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 #define VL_HOST_SLAB_TRIES_WITHOUT 0
 #define VL_HOST_SLABS_KEPT         UINT32_MAX
 #define VL_HOST_SLAB_ORDER         7u
+#define VL_HOST_SLAB_ORDER_LARGE   8u
 #define VL_HOST_CACHE_BYTES        32768u
 
 /* Which cache a page belongs to, by a byte for each (range.c). */

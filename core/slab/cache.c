@@ -20,6 +20,15 @@
 /* A slab holds this many units if that makes it no larger than ORDER_WANTED; ORDER_MAX is for what
  * would be wasted otherwise. */
 #define UNITS_WANTED 16u
+/* Where most of a large slab's descriptors can go back (vli_slabs_purge()), units of so many bytes
+ * and more get slabs as large as one word of bits and ORDER_LARGE allow. */
+#if defined(VL_HOST_SLAB_ORDER_LARGE)
+#define LARGE_BYTES (4u * VL_PAGE_SIZE)
+#define ORDER_LARGE VL_HOST_SLAB_ORDER_LARGE
+#else
+#define LARGE_BYTES UINT32_MAX
+#define ORDER_LARGE ORDER_MAX
+#endif
 #if defined(VL_HOST_CACHE_BYTES)
 #define SIZE_MAX_CACHED VL_HOST_CACHE_BYTES
 #else
@@ -83,8 +92,9 @@ static uint32_t waste_of(uint32_t unit_bytes, uint32_t order)
 /* Units that have pages of their own stay in one word of bits for all (vli_slabs_purge()). */
 static uint32_t order_most(uint32_t unit_bytes, uint32_t order_min)
 {
-    uint32_t order_max = order_min > ORDER_MAX ? order_min : ORDER_MAX;
+    uint32_t order_max = unit_bytes >= LARGE_BYTES ? ORDER_LARGE : ORDER_MAX;
 
+    order_max = order_max < order_min ? order_min : order_max;
     while (unit_bytes >= VL_PAGE_SIZE && order_max > order_min &&
            vli_slab_units_in(unit_bytes, order_max) > 64) {
         order_max--;
@@ -119,6 +129,9 @@ static uint32_t order_by_waste(uint32_t unit_bytes, uint32_t order_min)
     uint32_t wanted = order_for(unit_bytes, UNITS_WANTED);
     uint32_t order;
 
+    if (unit_bytes >= LARGE_BYTES) {
+        return order_max;
+    }
     wanted = wanted > ORDER_WANTED ? ORDER_WANTED : wanted;
     wanted = wanted < order_min ? order_min : wanted;
     for (order = wanted; order <= order_max; order++) {

@@ -150,8 +150,32 @@ void vli_virt_init(void);
 /** vli_virt_frame_slow() - the same where ranges have offsets of their own; NULL outside of all. */
 struct vl_frame *vli_virt_frame_slow(uintptr_t address);
 
-/** vli_virt_frame() - descriptor of the frame that holds an address which came from it. */
-#if defined(VL_HOST_PHYS_LINEAR)
+#if defined(VL_HOST_SLAB_MAP)
+/* The host gives a byte for each frame, zeroed, in which the index of the cache stands as well: who
+ * frees objects at random looks at a byte then, where a descriptor would be half a cache line. */
+extern uint8_t *vli_slab_map VLI_HIDDEN;
+#endif
+
+/** vli_virt_frame() - descriptor of the frame that holds an address which came from it; of a slab,
+ * any of its frames'. */
+#if defined(VL_HOST_SLAB_MAP)
+/* The head's: the others' may have gone back (vli_slabs_purge()), and then read as 0, now or at the
+ * next look. */
+static inline struct vl_frame *vli_virt_frame(uintptr_t address)
+{
+    struct vl_frame *frame =
+        (struct vl_frame *)(vli_virt_frames + (address >> VL_PAGE_SHIFT) * sizeof(struct vl_frame));
+    uint32_t pfn = vli_frame_pfn(frame).n;
+    uint32_t flags = atomic_load_explicit(&frame->flags, memory_order_relaxed);
+    uint32_t order = (flags & VLI_FRAME_ORDER_MASK) >> VLI_FRAME_ORDER_SHIFT;
+
+    if (vli_slab_map[pfn] == 0) {
+        return frame;
+    }
+    order = flags == 0 ? vli_caches[vli_slab_map[pfn]].order : order;
+    return vli_frame_of((struct vl_pfn){pfn & ~((1u << order) - 1u)});
+}
+#elif defined(VL_HOST_PHYS_LINEAR)
 static inline struct vl_frame *vli_virt_frame(uintptr_t address)
 {
     return (struct vl_frame *)(vli_virt_frames +
@@ -179,10 +203,6 @@ static inline size_t vli_frame_index8(struct vl_frame *frame)
 }
 
 #if defined(VL_HOST_SLAB_MAP)
-/* The host gives a byte for each frame, zeroed, in which the index of the cache stands as well: who
- * frees objects at random looks at a byte then, where a descriptor would be half a cache line. */
-extern uint8_t *vli_slab_map VLI_HIDDEN;
-
 /** vli_slab_map_set() - a slab's frames are cache @index's, or nobody's (0). */
 static inline void vli_slab_map_set(const struct vl_frame *head, uint32_t order, uint32_t index)
 {

@@ -397,6 +397,7 @@ static size_t release(struct vl_cache *cache, struct vl_frame *head)
     atomic_fetch_sub_explicit(&node->slabs, 1, memory_order_release);
     for (size_t i = 0; i < frames; i++) { /* what is not for frame to clear */
         set_free(&head[i], 0);
+        atomic_store_explicit(&head[i].refs, 1, memory_order_relaxed); /* it may have gone back */
     }
     vli_slab_map_set(head, order, 0);
     vli_frame_put(head, order);
@@ -498,12 +499,34 @@ static uintptr_t pages_end(const struct slab *slab, uint32_t unit_bytes, uint32_
     return slab->base + vli_round_down(length, VL_PAGE_SIZE);
 }
 
+#if defined(VL_HOST_SLAB_MAP)
+#define DESCRIPTORS_GO true /* they are not needed to find the head: vli_virt_frame() */
+#else
+#define DESCRIPTORS_GO false
+#endif
+
+/* Tells the pages of a large slab's descriptors but for those of its first frames, where the bits
+ * are. Returns: bytes. */
+static size_t tell_descriptors(const struct slab *slab,
+                               void (*give_back)(uintptr_t start, size_t bytes))
+{
+    size_t frames = slab->bytes / VL_PAGE_SIZE;
+    uintptr_t start = vli_round_up((uintptr_t)(slab->head + 2), VL_PAGE_SIZE);
+    uintptr_t end = vli_round_down((uintptr_t)(slab->head + frames), VL_PAGE_SIZE);
+
+    if (!DESCRIPTORS_GO || start >= end) {
+        return 0;
+    }
+    give_back(start, end - start);
+    return end - start;
+}
+
 /* Tells the pages of one slab. Returns: bytes. */
 static size_t purge_tell(const struct slab *slab, uint32_t unit_bytes, uint64_t bits,
                          void (*give_back)(uintptr_t start, size_t bytes))
 {
     uint64_t fresh = bits & ~atomic_load_explicit(told_word(slab), memory_order_relaxed);
-    size_t told = 0;
+    size_t told = fresh != 0 ? tell_descriptors(slab, give_back) : 0;
 
     while (bits != 0) {
         uint32_t low = vli_bit_lowest(bits);

@@ -54,7 +54,9 @@ size_t vli_slabs_release(struct vl_cache *cache, struct vli_slabs_out *out);
 /**
  * vli_slabs_purge() - the pages that lie wholly in free units of slabs in use are nobody's:
  * @give_back is told each stretch of them that it was not told since a unit there was last taken.
- * Their contents may be lost. Units of a page and more only. Context: thread; no lock is held while
+ * Their contents may be lost. So are, where VL_HOST_SLAB_MAP says which cache a frame is of, pages
+ * of the slab's descriptors beyond the first one. Units of a page and more only. Context: thread;
+ * no lock is held while
  * @give_back runs, which must not use the cache. Returns: bytes told.
  */
 size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes));
