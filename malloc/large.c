@@ -430,6 +430,21 @@ static void *resize_counted(void *p, size_t old, size_t length)
     return moved;
 }
 
+/* A longer one by a copy: a filter of system calls refuses mremap(), or parts of the mapping are
+ * not alike for Linux any more (the program gave advice about some of its pages). */
+static void *move_by_copy(void *p, size_t old, size_t bytes)
+{
+    void *moved = vli_large_alloc(bytes, 1, VLI_LARGE_ANY);
+
+    if (moved != NULL) {
+        memcpy(moved, p, old);
+        if (!vli_large_free(p)) {
+            vli_die("vellum malloc: realloc(%p): freed by another thread meanwhile", p);
+        }
+    }
+    return moved;
+}
+
 void *vli_large_resize(void *p, size_t bytes)
 {
     size_t length = vli_round_up(bytes, VL_PAGE_SIZE);
@@ -447,5 +462,8 @@ void *vli_large_resize(void *p, size_t bytes)
     if (moved == NULL && vli_large_purge(0) != 0) {
         moved = resize_counted(p, old, length);
     }
-    return moved == NULL && length < old ? p : moved; /* a shrink does not fail */
+    if (moved == NULL) {
+        moved = length < old ? p : move_by_copy(p, old, bytes); /* a shrink does not fail */
+    }
+    return moved;
 }
