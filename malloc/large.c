@@ -362,6 +362,15 @@ static void *map_counted(size_t length, size_t align)
     return start;
 }
 
+/* What is free and counts for the option `limit` goes back, or what is kept here. */
+static void make_room(void)
+{
+    (void)vli_large_purge(0);
+    if (vli_options.limit != 0) {
+        (void)vli_range_trim(0);
+    }
+}
+
 void *vli_large_alloc(size_t bytes, size_t align, enum vli_large_zero zero)
 {
     size_t length = vli_round_up(bytes + (bytes == 0), VL_PAGE_SIZE);
@@ -381,7 +390,8 @@ void *vli_large_alloc(size_t bytes, size_t align, enum vli_large_zero zero)
         return (void *)old.start;
     }
     start = map_counted(length, align);
-    if (start == NULL && vli_large_purge(0) != 0) {
+    if (start == NULL) {
+        make_room();
         start = map_counted(length, align);
     }
     if (start == NULL) {
@@ -459,7 +469,8 @@ void *vli_large_resize(void *p, size_t bytes)
         return p;
     }
     moved = resize_counted(p, old, length);
-    if (moved == NULL && vli_large_purge(0) != 0) {
+    if (moved == NULL) {
+        make_room();
         moved = resize_counted(p, old, length);
     }
     if (moved == NULL) {

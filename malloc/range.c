@@ -9,7 +9,8 @@
  * ABSENT. Where Linux limits addresses (ulimit -v), half of what is allowed, or less if that is not
  * to be had. When a zone runs low, the reclaim function brings the next blocks online: makes them
  * writable and tells the core. It takes an eighth of what there is, so that a large heap grows in
- * few steps; what is not touched costs nothing but descriptors, 1/128. They and the map become
+ * few steps; what is not touched costs nothing but descriptors, 1/128. Blocks that became absent
+ * again, holes below online_end, come first. They and the map become
  * writable as the range grows, not at once: what is writable counts where Linux limits it (ulimit
  * -d, strict accounting), and mlockall() would fetch all of it. When there are no more, or
  * the option `limit` forbids it, what CPUs keep goes back to the slabs and empty slabs to frame;
@@ -21,7 +22,8 @@
  * time since Linux ran somebody else (vli_rseq_was_away()), notes the time, and gives back as
  * many free frames as there were at every moment of the period (the least number seen), the
  * surplus. So memory that is freed and taken again within a delay stays, and after a peak it goes
- * within one.
+ * within one. Of what has gone, whole blocks become absent again: their descriptors go, too, and
+ * they no longer count for the option `limit`.
  *
  * Runs of whole frames serve sizes between the classes and VLI_RUN_MAX. The head's descriptor has
  * type KMALLOC, and in index_low the number of frames.
@@ -54,7 +56,8 @@ static size_t side_bytes;
 
 _Atomic uint32_t vli_grow_word;
 static size_t online_end; /* (G) bytes from the base */
-static size_t side_end;   /* (G) of these, those with side data that is writable */
+static size_t hole_bytes; /* (G) of these, those in blocks that are absent again */
+static size_t side_end;   /* (G) bytes from the base with side data that is writable */
 
 static _Atomic uint64_t taken; /* what counts for the option limit */
 static _Atomic uint64_t run_frames;
@@ -213,6 +216,68 @@ static bool grow_by(size_t bytes)
     return true;
 }
 
+/* First frame of the block at @at bytes from the base, or of the one behind it. */
+static struct vl_pfn block_at(size_t at)
+{
+    return (struct vl_pfn){(uint32_t)(at >> VL_PAGE_SHIFT)};
+}
+
+/* Holes come online again, the first ones, up to @bytes of them. Returns: bytes. The lock is held.
+ */
+static size_t fill_holes(size_t bytes)
+{
+    size_t got = 0;
+
+    for (size_t at = 0; at < online_end && got < bytes && hole_bytes > 0; at += BLOCK_BYTES) {
+        if (!vli_frame_is_absent(vli_frame_of(block_at(at)))) {
+            continue;
+        }
+        if (!vli_limit_take(BLOCK_BYTES)) {
+            break;
+        }
+        if (vl_frame_online(block_at(at), block_at(at + BLOCK_BYTES)) != VL_OK) {
+            vli_die("vellum malloc: block at %p is online already",
+                    vl_host_phys_to_virt((struct vl_pa){at}));
+        }
+        hole_bytes -= BLOCK_BYTES;
+        got += BLOCK_BYTES;
+    }
+    return got;
+}
+
+/* A block becomes a hole. False: it is not wholly free, or Linux must keep what is behind it. The
+ * lock is held. */
+static bool make_hole(size_t at)
+{
+    struct vl_frame *frames = vli_frame_of(block_at(at));
+    void *start = vl_host_phys_to_virt((struct vl_pa){at});
+
+    if (vli_frame_type(frames) != VLI_FRAME_STOCK || vli_frame_is_absent(frames) ||
+        vl_frame_offline(block_at(at), block_at(at + BLOCK_BYTES)) != VL_OK) {
+        return false;
+    }
+    if (madvise(start, BLOCK_BYTES, MADV_DONTNEED) != 0) {
+        if (vl_frame_online(block_at(at), block_at(at + BLOCK_BYTES)) != VL_OK) {
+            vli_die("vellum malloc: block at %p is online already", start);
+        }
+        return false;
+    }
+    hole_bytes += BLOCK_BYTES;
+    vli_limit_give(BLOCK_BYTES);
+    (void)madvise(frames, BLOCK_FRAMES * sizeof(*frames), MADV_DONTNEED);
+    return true;
+}
+
+/* Blocks that are wholly free, the last ones, become holes: up to @frames frames. */
+static void make_holes(uint64_t frames)
+{
+    vl_host_lock(&vli_grow_word);
+    for (size_t at = online_end; at > 0 && frames >= BLOCK_FRAMES; at -= BLOCK_BYTES) {
+        frames -= make_hole(at - BLOCK_BYTES) ? BLOCK_FRAMES : 0;
+    }
+    vl_host_unlock(&vli_grow_word);
+}
+
 /* Times that the range has grown. */
 static _Atomic uint32_t growths;
 
@@ -221,6 +286,7 @@ static _Atomic uint32_t growths;
 static size_t grow_since(uint32_t seen, size_t frames)
 {
     size_t least = (size_t)vli_round_up(frames, BLOCK_FRAMES) << VL_PAGE_SHIFT;
+    size_t wanted;
     size_t bytes;
 
     vl_host_lock(&vli_grow_word);
@@ -228,10 +294,13 @@ static size_t grow_since(uint32_t seen, size_t frames)
         vl_host_unlock(&vli_grow_word);
         return frames;
     }
-    bytes = (size_t)vli_round_down(online_end / 8, BLOCK_BYTES);
-    bytes = bytes > least ? bytes : least;
-    if (!grow_by(bytes)) {
-        bytes = least > 0 && bytes > least && grow_by(least) ? least : 0;
+    wanted = (size_t)vli_round_down((online_end - hole_bytes) / 8, BLOCK_BYTES);
+    wanted = wanted > least ? wanted : least;
+    bytes = fill_holes(wanted);
+    if (bytes < least || bytes == 0) {
+        bytes += grow_by(wanted)                                 ? wanted
+                 : least > 0 && wanted > least && grow_by(least) ? least
+                                                                 : 0;
     }
     atomic_fetch_add_explicit(&growths, bytes != 0 ? 1u : 0u, memory_order_relaxed);
     vl_host_unlock(&vli_grow_word);
@@ -365,7 +434,9 @@ size_t vli_range_trim(size_t pad)
     vl_host_lock(&vli_purge_word);
     bytes = drain_slabs() + vli_large_purge(0);
     free = frames_free();
-    told = purge(free > keep ? free - keep : 0);
+    free = free > keep ? free - keep : 0;
+    told = purge(free);
+    make_holes(free);
     vl_host_unlock(&vli_purge_word);
     return bytes + ((size_t)told << VL_PAGE_SHIFT);
 }
@@ -385,7 +456,9 @@ static void purge_surplus(void)
     (void)vli_large_purge(2);
     free = frames_free();
     if (least != UINT64_MAX && least > 0) {
-        (void)purge(least < free ? least : free);
+        least = least < free ? least : free;
+        (void)purge(least);
+        make_holes(least);
     }
 }
 

@@ -182,6 +182,50 @@ static int nine_of_ten(void)
     return bad | used_again(count, before);
 }
 
+/* What is not touched costs descriptors only; they go as well, and come back. */
+static int descriptors(void)
+{
+    size_t before = resident_at_start();
+    int bad = 0;
+
+    for (size_t round = 0; round < 3; round++) {
+        size_t count = 0;
+
+        for (; count < 1100; count++) { /* 1 GiB */
+            objects[count] = malloc(MIB - 1);
+            bad |= objects[count] == NULL;
+            *(size_t *)objects[count] = count;
+        }
+        bad |= resident_bytes() < before + 7 * MIB;
+        for (size_t i = 0; i < count; i++) {
+            bad |= *(size_t *)objects[i] != i;
+        }
+        empty(count);
+        (void)malloc_trim(0);
+        bad |= report("descriptors", resident_bytes(), before + 3 * MIB);
+    }
+    return bad;
+}
+
+/* limit=200M: what went back may be had as something else, without a word or after a trim. */
+static int limited(void)
+{
+    int bad = 0;
+
+    for (size_t round = 0; round < 4; round++) {
+        empty(fill(140 * MIB, 1000, 30000));
+        if (round % 2 != 0) {
+            (void)malloc_trim(0);
+        }
+        objects[0] = malloc(150 * MIB);
+        bad |= objects[0] == NULL;
+        bad |= malloc(100 * MIB) != NULL;
+        bad |= (objects[1] = malloc(20 * MIB)) == NULL;
+        empty(2);
+    }
+    return bad;
+}
+
 /* ---- churn ---- */
 
 /* One of @large_every objects is a mapping of its own. */
@@ -288,6 +332,8 @@ static const struct child_case cases[] = {
     {"by_itself_idle", by_itself_idle},
     {"never", never},
     {"nine_of_ten", nine_of_ten},
+    {"descriptors", descriptors},
+    {"limited", limited},
     {"churn", churn},
     {"churn_large", churn_large},
     {"one_left", one_left},
@@ -315,6 +361,8 @@ static void after_a_peak(void **state)
     assert_good("nine_of_ten", NULL);
     assert_good("nine_of_ten", "secure");
     assert_good("nine_of_ten", "percpu=0");
+    assert_good("descriptors", NULL);
+    assert_good("limited", "limit=200M");
 }
 
 static void long_churn(void **state)
