@@ -194,7 +194,8 @@ MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix 
 MALLOC_NAMES := $(if $(filter-out none,$(SAN)),-include malloc/rename.h)
 MALLOC_CORE := $(filter-out core/base/host_default.c,$(wildcard core/base/*.c)) $(wildcard core/frame/*.c) \
   $(wildcard core/slab/*.c) $(foreach d,$(MALLOC_DIRS),$(wildcard $(d)/*.c)) core/base/host_default.c
-MALLOC_OBJ  := $(patsubst %.c,$(M)/%.o,$(wildcard malloc/*.c) $(MALLOC_CORE))
+# Sanitizers also have a vfork of their own.
+MALLOC_OBJ  := $(patsubst %.c,$(M)/%.o,$(filter-out $(if $(MALLOC_NAMES),malloc/vfork.c),$(wildcard malloc/*.c)) $(MALLOC_CORE))
 $(M)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(SAY)
@@ -216,7 +217,7 @@ malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 # that its malloc is ours; NAME.cc is the same in C++. With a sanitizer: those that neither measure
 # memory nor need the usual names.
 MALLOC_TEST_ALL   := $(basename $(notdir $(wildcard tests/malloc/*.c tests/malloc/*.cc)))
-MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators hostile steps refused),$(MALLOC_TEST_ALL))
+MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators hostile steps refused vforks),$(MALLOC_TEST_ALL))
 MALLOC_TEST_FLAGS = -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror \
   -Wno-unknown-warning-option -Wno-non-power-of-two-alignment -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object \
   $(SAN_FLAGS) $(MALLOC_NAMES)

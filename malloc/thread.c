@@ -21,6 +21,7 @@
  * Locks: area_word guards numbers, what is made, and draining; node locks are taken inside it.
  */
 #include "malloc/face.h"
+#include "arch/vfork.h"
 #include "core/base/bits.h"
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -86,6 +87,11 @@ void vli_area_describe(struct vl_malloc_cache *out)
 {
     out->areas = (void **)(void *)&vli_areas[2];
     out->rseq = vli_rseq_offset;
+}
+
+int64_t vli_vfork_offset(void)
+{
+    return vli_malloc_ready() && is_percpu ? vli_rseq_offset : 0;
 }
 
 static bool rseq_is_registered(void)
