@@ -131,15 +131,11 @@ static bool is_in_use(struct vl_cache *cache, const void *p)
 {
     struct vl_frame *head = vli_slab_head(vli_virt_frame((uintptr_t)p));
     uintptr_t offset = (uintptr_t)p - (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
-    bool is_free;
 
     if (offset % cache->unit_bytes != 0 || offset / cache->unit_bytes >= vli_slab_units(head)) {
         return false;
     }
-    vl_host_lock(&cache->node[0].lock.word.both);
-    is_free = vli_slabs_is_free(cache, (uintptr_t)p);
-    vl_host_unlock(&cache->node[0].lock.word.both);
-    return !is_free;
+    return !vli_slab_is_free(cache, (uintptr_t)p);
 }
 
 /* In secure mode there are no areas: a unit is marked as free in its slab at once, and slab panics

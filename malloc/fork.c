@@ -4,9 +4,9 @@
  * Before fork() the forking thread takes every lock there is, outermost first: so no other thread
  * is inside a change. After it parent and child release them. What other threads were doing with
  * their CPU's or their own sheaves meanwhile has happened wholly or not at all, each being one
- * store; a sheaf that a thread of the parent held in hand between two exchanges is lost to the
- * child, at most one for each such thread. In the child the areas of threads that are not there any
- * more are emptied.
+ * store; a sheaf, or a few slabs, that a thread of the parent held in hand between two exchanges
+ * are lost to the child, at most once for each such thread. In the child the areas of threads that
+ * are not there any more are emptied.
  *
  * Handlers of others may allocate, and run with our locks held if they were registered before ours
  * (which the link option -z initfirst leaves to few): for the thread that holds them all they are
@@ -24,9 +24,7 @@ static void prepare(void)
     vli_mutex_fork_take(&vli_purge_word);
     vli_mutex_fork_take(&vli_grow_word);
     vli_mutex_fork_take(&vli_area_word);
-    for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
-        vli_mutex_fork_take(&vli_caches[i].node[0].lock.word.both);
-    }
+    vli_slab_locks(vli_mutex_fork_take);
     for (size_t i = 0; i < VL_ZONES_MAX; i++) {
         vli_mutex_fork_take(&vli_zones[i].lock.word.both);
     }
@@ -43,9 +41,7 @@ static void release(void)
     for (size_t i = VL_ZONES_MAX; i-- > 0;) {
         vli_mutex_fork_give(&vli_zones[i].lock.word.both);
     }
-    for (size_t i = VLI_CACHES_MAX; i-- > 0;) {
-        vli_mutex_fork_give(&vli_caches[i].node[0].lock.word.both);
-    }
+    vli_slab_locks(vli_mutex_fork_give);
     vli_mutex_fork_give(&vli_area_word);
     vli_mutex_fork_give(&vli_grow_word);
     vli_mutex_fork_give(&vli_purge_word);

@@ -7,6 +7,7 @@
  * moves meanwhile.
  */
 #include "malloc/face.h"
+#include "core/slab/sheaf/slabs.h"
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -34,10 +35,8 @@ static struct cache_sum sum_of(struct vl_cache *cache)
                 atomic_load_explicit(&area->sheaf[w][cache->index], memory_order_relaxed));
         }
     }
-    vl_host_lock(&node->lock.word.both);
     sum.kept = units * cache->unit_bytes;
-    sum.free = (size_t)node->units_free * cache->unit_bytes;
-    vl_host_unlock(&node->lock.word.both);
+    sum.free = (size_t)vli_slabs_units_free(cache) * cache->unit_bytes;
     sum.shared = (size_t)vli_sheaf_barn_units(cache) * cache->unit_bytes;
     sum.slabs =
         (size_t)atomic_load_explicit(&node->units, memory_order_relaxed) * cache->unit_bytes;

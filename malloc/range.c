@@ -320,24 +320,6 @@ static uint64_t frames_free(void)
     return counts.free_zones;
 }
 
-/* Frames that caches keep without need: slabs with no unit in use, and what full sheaves hold. */
-static uint64_t frames_kept(void)
-{
-    uint64_t frames = 0;
-
-    for (size_t i = 0; i < VLI_CACHES_MAX; i++) {
-        struct vl_cache *cache = &vli_caches[i];
-        struct vli_slab_node *node = &cache->node[0];
-
-        vl_host_lock(&node->lock.word.both);
-        frames +=
-            ((uint64_t)node->full_count * node->capacity * cache->unit_bytes) >> VL_PAGE_SHIFT;
-        frames += (uint64_t)node->empty_count << cache->order;
-        vl_host_unlock(&node->lock.word.both);
-    }
-    return frames;
-}
-
 /* Before the range grows by an eighth, what classes keep that are not in use any more is used
  * again, where that is as much; else a program that goes from size to size would need the sum of
  * what it needs of each. */
@@ -350,7 +332,7 @@ size_t vli_range_reclaim(size_t wanted)
     size_t got = 0;
 
     vl_frame_counts(&counts);
-    if (frames_kept() > wanted + counts.managed / 8) {
+    if (vli_slab_frames_kept() > wanted + counts.managed / 8) {
         vli_slab_drain();
         got = frames_free() > before ? (size_t)(frames_free() - before) : 0;
     }

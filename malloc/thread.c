@@ -109,6 +109,7 @@ static void use_offset(bool of_rseq)
 }
 #else
 _Thread_local struct vli_slab_percpu *vli_area_own = &vli_area_stopped;
+_Thread_local uint32_t vli_area_number;
 static _Thread_local int32_t own_number = NUMBER_NONE;
 
 static int32_t number_now(void)
@@ -119,6 +120,7 @@ static int32_t number_now(void)
 static void number_set(int32_t number)
 {
     own_number = number;
+    vli_area_number = number < 0 ? 0 : (uint32_t)number;
     vli_area_own = number < 0 ? &vli_area_stopped : &areas[number];
 }
 
@@ -377,6 +379,11 @@ void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *
 
 /* ------------------------------------------------------------------------------------- the start
  */
+
+uint32_t vli_slot_numbers(void)
+{
+    return (uint32_t)vli_cpus_possible();
+}
 
 bool vli_area_start(void)
 {

@@ -147,6 +147,21 @@ static inline unsigned long vli_spin_lock_irq(struct vli_spinlock *lock, enum vl
     return flags;
 }
 
+/** vli_spin_try_lock_irq() - the same if nobody has it; any order of locks is right then. False: it
+ * is taken, and interrupts are as they were. */
+VL_MUST_CHECK static inline bool vli_spin_try_lock_irq(struct vli_spinlock *lock,
+                                                       enum vli_rank rank, unsigned long *flags)
+    VL_TRY_ACQUIRE(true, lock) VL_NO_LOCK_CHECK
+{
+    *flags = vl_host_irq_save();
+    if (!vli_spin_raw_try_lock(lock)) {
+        vl_host_irq_restore(*flags);
+        return false;
+    }
+    vli_rank_push_any(rank);
+    return true;
+}
+
 static inline void vli_spin_unlock_irq(struct vli_spinlock *lock, enum vli_rank rank,
                                        unsigned long flags) VL_RELEASE(lock) VL_NO_LOCK_CHECK
 {

@@ -7,21 +7,28 @@
 
 #include "core/slab/slab.h"
 
+/* The struct that has the list, its count and their lock; a strategy may name another. */
+#if !defined(VLI_PARTIAL_OWNER)
+#define VLI_PARTIAL_OWNER vli_slab_node
+#endif
+
 /** vli_partial_add() - in front, to be used soon; at the end when all its units are free. */
-static inline void vli_partial_add(struct vli_slab_node *node, struct vl_frame *head, bool is_empty)
-    VL_REQUIRES(&node->lock)
+static inline void vli_partial_add(struct VLI_PARTIAL_OWNER *node, struct vl_frame *head,
+                                   bool is_empty) VL_REQUIRES(&node->lock)
 {
     uint32_t pfn = vli_frame_pfn(head).n;
     uint32_t *end = is_empty ? &node->partial_last : &node->partial;
 
-    head->next = is_empty ? VLI_FRAME_LINK_NONE : node->partial;
-    head->prev = is_empty ? node->partial_last : VLI_FRAME_LINK_NONE;
     if (node->partial_count == 0) {
+        head->next = VLI_FRAME_LINK_NONE;
+        head->prev = VLI_FRAME_LINK_NONE;
         node->partial = pfn;
         node->partial_last = pfn;
     } else {
         struct vl_frame *beside = vli_frame_of((struct vl_pfn){*end});
 
+        head->next = is_empty ? VLI_FRAME_LINK_NONE : node->partial;
+        head->prev = is_empty ? node->partial_last : VLI_FRAME_LINK_NONE;
         *(is_empty ? &beside->next : &beside->prev) = pfn;
         *end = pfn;
     }
@@ -29,7 +36,7 @@ static inline void vli_partial_add(struct vli_slab_node *node, struct vl_frame *
 }
 
 /** vli_partial_remove() - the slab is in the list. */
-static inline void vli_partial_remove(struct vli_slab_node *node, struct vl_frame *head)
+static inline void vli_partial_remove(struct VLI_PARTIAL_OWNER *node, struct vl_frame *head)
     VL_REQUIRES(&node->lock)
 {
     VL_ASSERT(node->partial_count > 0);

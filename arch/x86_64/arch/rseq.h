@@ -52,6 +52,9 @@ struct vli_rseq {
 /* Every word is VLI_SHEAF_NONE. */
 extern struct vli_slab_percpu vli_area_stopped VLI_HIDDEN;
 
+/** vli_slot_numbers() - CPUs, of which so many threads at most are at work at once. */
+uint32_t vli_slot_numbers(void);
+
 #if !defined(VLI_TSAN)
 /* Area number n is entry 2 + n. */
 extern struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] VLI_HIDDEN;
@@ -122,6 +125,14 @@ static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *l
     return true;
 no:
     return false;
+}
+
+/** vli_slot_number() - number of the area that this thread would use now; 0 while it has none. */
+static inline uint32_t vli_slot_number(void)
+{
+    int32_t number = *(volatile int32_t *)&vli_rseq_at(vli_rseq_offset)->cpu_id;
+
+    return number < 0 ? 0 : (uint32_t)number;
 }
 
 /** vli_rseq_was_away() - has Linux run something else since this thread's last sequence? It clears
@@ -247,6 +258,12 @@ static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
 
 /* This thread's area. */
 extern _Thread_local struct vli_slab_percpu *vli_area_own VLI_HIDDEN;
+extern _Thread_local uint32_t vli_area_number VLI_HIDDEN;
+
+static inline uint32_t vli_slot_number(void)
+{
+    return vli_area_number;
+}
 
 static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
 {

@@ -53,6 +53,18 @@ VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf
     vli_percpu_unpin();
     return old;
 }
+
+/** vli_slot_number() - this CPU's number; the thread may be elsewhere at once. */
+static inline uint32_t vli_slot_number(void)
+{
+    return vl_host_cpu_id();
+}
+
+/** vli_slot_numbers() - how many numbers there may be. */
+static inline uint32_t vli_slot_numbers(void)
+{
+    return vl_host_cpu_count();
+}
 #endif
 
 struct vl_cache;
@@ -72,8 +84,17 @@ uint32_t vli_sheaf_fill(uintptr_t top);
 uint64_t vli_sheaf_barn_units(struct vl_cache *cache);
 
 #if defined(VL_HOST_RSEQ)
-/** vli_slab_frames_empty() - frames in slabs of which every unit is free, about. Context: any. */
-uint64_t vli_slab_frames_empty(void);
+/** vli_slab_frames_kept() - frames that caches keep without need, about: slabs with no unit in use,
+ * and what full sheaves that wait hold. Context: any. */
+uint64_t vli_slab_frames_kept(void);
+
+/** vli_slab_locks() - calls @fn for the word of each lock of all caches, in the order in which they
+ * may be taken together. */
+void vli_slab_locks(void (*fn)(_Atomic uint32_t *word));
+
+/** vli_slab_is_free() - is this unit, of a slab of @cache with units in use, marked as free in its
+ * slab now? Context: any, no home's lock held. */
+bool vli_slab_is_free(struct vl_cache *cache, uintptr_t unit);
 
 /** vli_sheaf_areas() - the host calls @fn for each area that it keeps, in turn, nobody using it
  * meanwhile. */
