@@ -109,8 +109,8 @@ void vli_slab_flush(struct vl_cache *cache);
  * Returns: frames. Context: any. */
 size_t vli_slab_release_empty(struct vl_cache *cache);
 
-/** vli_slab_units_free() - units that nobody has; linked: what CPUs keep counts as had, as in
- * Linux. As of no one moment while others allocate. Context: any. */
+/** vli_slab_units_free() - units that nobody has, what CPUs keep among them. As of no one moment
+ * while others allocate. Context: thread, no core lock held but one that sleeps. */
 uint64_t vli_slab_units_free(struct vl_cache *cache);
 
 /** vli_slab_units() - units of the slab whose head frame is @head. */

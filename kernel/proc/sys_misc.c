@@ -18,11 +18,17 @@ struct user_utsname {
     char domainname[NAME_BYTES];
 };
 
+#if VL_SMP
+#define KIND "#1 SMP PREEMPT"
+#else
+#define KIND "#1 PREEMPT"
+#endif
+
 static struct user_utsname utsname = {
     .sysname = "Linux",
     .nodename = "vellum",
     .release = "6.12.0-vellum",
-    .version = "#1 SMP PREEMPT Vellum " VL_VERSION,
+    .version = KIND " Vellum " VL_VERSION,
     .machine = "x86_64",
     .domainname = "(none)",
 };

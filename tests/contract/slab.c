@@ -395,9 +395,12 @@ static void shrinking_gives_back(void **state)
     }
     assert_true(vli_slab_info(cache->index, &info));
     assert_true(info.units >= 300 && info.frames >= 300 * 1000 / 4096);
+    assert_int_equal(info.units_active, 300); /* none of those that the CPU keeps */
     assert_int_equal(vl_cache_shrink(cache), 0);
     for (unsigned i = 0; i < 300; i++) {
         vl_cache_free(cache, objects[i]);
+        assert_true(i % 50 != 7 || vli_slab_info(cache->index, &info));
+        assert_true(i % 50 != 7 || info.units_active == 299 - i);
     }
     assert_true(vl_cache_shrink(cache) > 0);
     assert_true(vli_slab_info(cache->index, &info));

@@ -102,6 +102,14 @@ static inline bool on_vellum(void)
     return uname(&name) == 0 && strstr(name.version, "Vellum") != NULL;
 }
 
+/* How many processors a program finds: two, as tests are booted without more being asked for, or
+ * one on a kernel that was built for one. */
+static inline int processors(void)
+{
+    struct utsname name;
+    return uname(&name) == 0 && strstr(name.version, "SMP") != NULL ? 2 : 1;
+}
+
 /* A number of KiB from /proc/meminfo, -1 when it is not there. */
 static inline long meminfo_kib(const char *name)
 {

@@ -98,7 +98,8 @@ static void identity(void)
     cpu_set_t set;
     CPU_ZERO(&set);
     check(sched_getaffinity(0, sizeof(set), &set) == 0, "affinity");
-    printf("CPUs %d, online %ld\n", CPU_COUNT(&set), sysconf(_SC_NPROCESSORS_ONLN));
+    check(CPU_COUNT(&set) == processors() && sysconf(_SC_NPROCESSORS_ONLN) == processors(),
+          "all CPUs online");
     record("sched_yield", sched_yield());
     struct timeval time;
     record("gettimeofday", gettimeofday(&time, NULL));

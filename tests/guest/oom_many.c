@@ -49,6 +49,8 @@ static void eaters(const char *name)
 
         if (wait(&status) > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
             killed++;
+        } else {
+            printf("one ended with status 0x%x\n", (unsigned)status);
         }
     }
     record(name, killed);

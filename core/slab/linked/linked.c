@@ -410,7 +410,7 @@ static void flush_cpu(void *arg, unsigned cpu)
     }
 }
 
-void vli_slab_flush(struct vl_cache *cache)
+static void call_all(void (*fn)(void *arg, unsigned cpu), void *arg)
 {
     struct vl_cpumask all = {{0}};
     unsigned count = vl_host_cpu_count();
@@ -418,7 +418,12 @@ void vli_slab_flush(struct vl_cache *cache)
     for (unsigned cpu = 0; cpu < count; cpu++) {
         all.word[cpu / 64] |= (uint64_t)1 << (cpu % 64);
     }
-    vl_host_cpu_call(&all, flush_cpu, cache);
+    vl_host_cpu_call(&all, fn, arg);
+}
+
+void vli_slab_flush(struct vl_cache *cache)
+{
+    call_all(flush_cpu, cache);
 }
 
 size_t vli_slab_release_empty(struct vl_cache *cache)
@@ -496,12 +501,42 @@ uint32_t vli_slab_units_each(const struct vl_cache *cache)
     return vli_slab_units_in(cache->unit_bytes, cache->order);
 }
 
+/* Free units of the slabs in CPUs' slots. */
+struct kept {
+    struct vl_cache *cache;
+    _Atomic uint64_t units;
+};
+
+/* Runs on each CPU, interrupts off: nobody changes its list meanwhile; others may free to the
+ * slab. */
+static void count_cpu(void *arg, unsigned cpu)
+{
+    struct kept *kept = arg;
+    const struct vli_slab_slot *slot = &vli_percpu_of(cpu)->slab.slot[kept->cache->index];
+    uint64_t units = 0;
+
+    if (vli_slot_bytes(slot) == 0) {
+        return;
+    }
+    for (uintptr_t unit = vli_slot_list(slot); unit != 0;
+         unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed)) {
+        units++;
+    }
+    units += vli_slab_word_free(atomic_load_explicit(
+        vli_slab_word(vli_virt_frame(vli_slot_base(slot))), memory_order_relaxed));
+    atomic_fetch_add_explicit(&kept->units, units, memory_order_relaxed);
+}
+
 uint64_t vli_slab_units_free(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];
-    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
-    uint64_t free = 0;
+    struct kept kept = {.cache = cache};
+    unsigned long flags;
+    uint64_t free;
 
+    call_all(count_cpu, &kept);
+    free = atomic_load_explicit(&kept.units, memory_order_relaxed);
+    flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
     for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE;
          at = vli_frame_of((struct vl_pfn){at})->next) {
         free += vli_slab_word_free(atomic_load_explicit(
