@@ -32,7 +32,7 @@ enum vli_frame_type {
     VLI_FRAME_FILE,     /* page of an object; owner: struct vl_object */
     VLI_FRAME_TABLE,    /* page-table page; next/prev/index: table's */
     VLI_FRAME_SLAB,     /* slab head or part; owner: struct vl_cache */
-    VLI_FRAME_KMALLOC   /* head of a large kmalloc; order in flags */
+    VLI_FRAME_KMALLOC   /* head of a large kmalloc; a block's order in flags, index_low: frames */
 };
 
 #define VLI_FRAME_TYPE_MASK   0x0000000fu

@@ -238,6 +238,37 @@ static void large_ones(void **state)
     machine_off();
 }
 
+/* Large ones take the frames that they fill and no more, also when they were taken for an alignment
+ * or have shrunk; all of them come back. */
+static void whole_frames_to_the_page(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    machine_on(1, 64 * MIB);
+    before = free_frames();
+    for (size_t frames = 5; frames <= VL_KMALLOC_MAX / VL_PAGE_SIZE; frames += 1 + frames / 9) {
+        size_t size = frames * VL_PAGE_SIZE;
+        char *plain = vl_kmalloc(size - 1, VL_WAIT);
+        char *aligned = vl_kmalloc_aligned(size - 4095, 64 * 1024, VL_WAIT);
+
+        assert_int_equal(before - free_frames(), 2 * frames);
+        assert_int_equal((vl_ksize(aligned) + VL_PAGE_MASK) / VL_PAGE_SIZE, frames);
+        memset(plain, 1, size - 1);
+        memset(aligned, 2, size - 4095);
+        for (size_t part = frames; part > 5; part -= 1 + part / 3) {
+            plain = vl_krealloc(plain, part * VL_PAGE_SIZE - 4000, VL_WAIT);
+            assert_int_equal(before - free_frames(), frames + part);
+        }
+        assert_true(plain[0] == 1 && plain[5 * VL_PAGE_SIZE - 4001] == 1 && aligned[0] == 2);
+        vl_kfree(plain);
+        assert_int_equal(before - free_frames(), frames);
+        vl_kfree(aligned);
+        assert_int_equal(before, free_frames());
+    }
+    machine_off();
+}
+
 /* ---- caches ---- */
 
 static unsigned made; /* constructor calls */
@@ -662,6 +693,7 @@ int main(void)
         cmocka_unit_test(every_size),
         cmocka_unit_test(constant_sizes_agree),
         cmocka_unit_test(large_ones),
+        cmocka_unit_test(whole_frames_to_the_page),
         cmocka_unit_test(caches_of_all_kinds),
         cmocka_unit_test(constructor_runs_once_a_slab),
         cmocka_unit_test(wrong_specs_are_refused),

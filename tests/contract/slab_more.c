@@ -250,7 +250,7 @@ static void large_ones_shrink_in_place(void **state)
     before = counts.free_zones + counts.free_stock;
     assert_ptr_equal(vl_krealloc(object, 20000, VL_WAIT), object);
     vl_frame_counts(&counts);
-    assert_int_equal(counts.free_zones + counts.free_stock - before, 256 - 8);
+    assert_int_equal(counts.free_zones + counts.free_stock - before, 256 - 5);
     assert_true(holds(object, 20000, 4));
     vl_kfree(object);
     machine_off();
