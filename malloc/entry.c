@@ -173,12 +173,11 @@ void vli_free_slow(void *p)
  */
 
 /* Sizes above what the fine table has. */
-static VLI_NOINLINE void *malloc_coarse(size_t size)
+static VLI_ALWAYS_INLINE void *malloc_coarse(size_t size)
 {
     uintptr_t unit;
 
-    if (VLI_UNLIKELY(size > VLI_CLASS_MAX ||
-                     atomic_load_explicit(&vli_fast_limit, memory_order_acquire) == 0)) {
+    if (VLI_UNLIKELY(!vli_is_below(size, &vli_coarse_limit))) {
         return vli_malloc_slow(size);
     }
     unit = vli_slot_pop(vli_class_coarse[(size + 127u) / 128u]);

@@ -99,9 +99,10 @@ void vli_limit_give(size_t bytes);
 /** vli_huge_advise() - what the option `huge` says about a mapping. */
 void vli_huge_advise(void *start, size_t bytes);
 
-/* Sizes below this take the fast path of malloc(): none before the heap has started, and none in
- * secure mode. */
+/* Sizes below these take the fast path of malloc(), by the fine table or by the coarse one: none
+ * before the heap has started, and none in secure mode. */
 extern _Atomic size_t vli_fast_limit VLI_HIDDEN;
+extern _Atomic size_t vli_coarse_limit VLI_HIDDEN;
 /* Pages for which free() takes the fast path: those of the range, or none in secure mode. */
 extern _Atomic uint64_t vli_fast_pages VLI_HIDDEN;
 

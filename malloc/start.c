@@ -289,6 +289,7 @@ _Atomic uint32_t vli_start_word;
 static _Atomic bool is_ready;
 static _Atomic bool is_late_done;
 _Atomic size_t vli_fast_limit;
+_Atomic size_t vli_coarse_limit;
 _Atomic uint64_t vli_fast_pages;
 
 static bool start_frame(void)
@@ -320,6 +321,7 @@ static bool start_fast_paths(void)
     if (!vli_options.secure) {
         /* Release: pairs with the acquires of the fast paths, which see all that was started. */
         atomic_store_explicit(&vli_fast_pages, vli_range_pages, memory_order_release);
+        atomic_store_explicit(&vli_coarse_limit, VLI_CLASS_MAX + 1u, memory_order_release);
         atomic_store_explicit(&vli_fast_limit, VLI_TABLE_FINE + 1u, memory_order_release);
     }
     return true;
