@@ -182,18 +182,25 @@ $(B)/bench/%: $(B)/bench/%.o $(B)/libbench.a
 # The same core as code of a Linux process, position-independent, nothing visible but the functions
 # of malloc; `make malloc` leaves build/libvellum-malloc.so and .a. The archive is one object whose
 # inner names are local, so that a program may have the library as well.
-MALLOC_SLAB ?= $(if $(wildcard core/slab/sheaf),sheaf,irq)
-M := build/malloc-$(BUDDY)-$(MALLOC_SLAB)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
-MALLOC_DIRS  := core/frame/$(BUDDY) core/slab/$(MALLOC_SLAB) $(if $(filter sheaf,$(MALLOC_SLAB)),,core/slab/linked)
+# Two strategies are there for a process; the others turn interrupts off, or are single
+# instructions against them, which a thread that is preempted anywhere has no use for.
+ifneq ($(filter malloc malloc-tests malloc-benches,$(MAKECMDGOALS)),)
+ifeq ($(filter sheaf local,$(SLAB)),)
+$(error SLAB=$(SLAB) is for a kernel: the malloc face is built with SLAB=sheaf or SLAB=local (docs/malloc.md))
+endif
+endif
+M := build/malloc-$(BUDDY)-$(SLAB)$(if $(filter-out none,$(SAN)),-$(SAN))$(if $(filter-out gcc,$(CC)),-$(notdir $(CC)))
+MALLOC_DIRS  := core/frame/$(BUDDY) $(if $(filter sheaf,$(SLAB)),core/slab/sheaf,core/slab/linked_rseq core/slab/linked)
 MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix -I,$(MALLOC_DIRS)) -DVL_SMP=1 \
-  -DVL_HOST_INLINE='"malloc/host_inline.h"' $(if $(filter sheaf,$(MALLOC_SLAB)),-DVL_HOST_RSEQ) \
+  -DVL_HOST_INLINE='"malloc/host_inline.h"' -DVL_HOST_RSEQ \
   -fno-strict-aliasing -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition \
   -fno-stack-protector -fcf-protection=none -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc \
   -fno-builtin-free -pthread $(SAN_FLAGS)
 # Sanitizers have a malloc of their own: ours gets other names there, also in its tests.
 MALLOC_NAMES := $(if $(filter-out none,$(SAN)),-include malloc/rename.h)
 MALLOC_CORE := $(filter-out core/base/host_default.c,$(wildcard core/base/*.c)) $(wildcard core/frame/*.c) \
-  $(wildcard core/slab/*.c) $(foreach d,$(MALLOC_DIRS),$(wildcard $(d)/*.c)) core/base/host_default.c
+  $(wildcard core/slab/*.c) $(filter-out core/slab/linked/linked.c,$(foreach d,$(MALLOC_DIRS),$(wildcard $(d)/*.c))) \
+  core/base/host_default.c
 # Sanitizers also have a vfork of their own.
 MALLOC_OBJ  := $(patsubst %.c,$(M)/%.o,$(filter-out $(if $(MALLOC_NAMES),malloc/vfork.c),$(wildcard malloc/*.c)) $(MALLOC_CORE))
 $(M)/core/%.o: core/%.c
@@ -211,8 +218,9 @@ $(M)/libvellum-malloc.a: $(MALLOC_OBJ)
 	$(SAY)
 	$(Q)ld -r $^ -o $(M)/vellum-malloc.o && objcopy --localize-hidden $(M)/vellum-malloc.o
 	$(Q)rm -f $@ && ar rcs $@ $(M)/vellum-malloc.o
+# The default strategy's are copied into build/; others stay in their folder.
 malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
-	$(Q)cp -f $^ build/
+	$(Q)$(if $(filter sheaf,$(SLAB)),cp -f $^ build/,:)
 # Every tests/malloc/NAME.c but child.c is one cmocka program that is linked with the library, so
 # that its malloc is ours; NAME.cc is the same in C++. With a sanitizer: those that neither measure
 # memory nor need the usual names.
@@ -220,7 +228,7 @@ MALLOC_TEST_ALL   := $(basename $(notdir $(wildcard tests/malloc/*.c tests/mallo
 MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators hostile steps refused vforks fork_chain),$(MALLOC_TEST_ALL))
 MALLOC_TEST_FLAGS = -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror \
   -Wno-unknown-warning-option -Wno-non-power-of-two-alignment -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object \
-  $(SAN_FLAGS) $(MALLOC_NAMES)
+  $(SAN_FLAGS) $(MALLOC_NAMES) $(if $(filter local,$(SLAB)),-DTEST_LISTS)
 $(M)/tests/%.o: tests/malloc/%.c tests/malloc/child.h include/vellum/malloc.h
 	@mkdir -p $(@D)
 	$(SAY)
@@ -240,7 +248,7 @@ malloc-config:
 # The malloc benchmark: one program that knows no allocator, for LD_PRELOAD; then linked statically
 # with those that come as archives (Debian's jemalloc and gperftools, where they are installed).
 # Both name functions of glibc's malloc.o, which then comes along: the first definition wins.
-MB := build/bench-malloc
+MB := build/bench-malloc$(if $(filter-out sheaf,$(SLAB)),-$(SLAB))
 MALLOC_BENCH_FLAGS := $(WARN) -D_GNU_SOURCE -O2 -g -MMD -MP -I. -Iinclude -fno-builtin -pthread
 MALLOC_BENCH_OBJ   := $(patsubst bench/malloc/%.c,$(MB)/%.o,$(wildcard bench/malloc/*.c))
 ARCHIVES := /usr/lib/x86_64-linux-gnu
@@ -291,7 +299,7 @@ fuzz:
 # The folder of a configuration, for scripts.
 config:
 	@echo $(CONFIG)
-all: lib kernel sim $(if $(filter none,$(SAN)),malloc)
+all: lib kernel sim $(if $(filter none,$(SAN)),$(if $(filter sheaf local,$(SLAB)),malloc))
 lib: $(B)/libvellum.a
 kernel: $(B)/vellum.elf
 sim: $(B)/libsim.a

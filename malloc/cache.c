@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <vellum/malloc.h>
 
-_Static_assert(VL_MALLOC_SHEAF_BYTES == VLI_SHEAF_BYTES, "what programs have compiled in");
-
 _Atomic uint32_t vli_api_word;
 
 VLI_EXPORT int vl_malloc_cache_create(const char *name, size_t size, size_t align,

@@ -11,7 +11,7 @@
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
-#include "core/slab/sheaf/slabs.h"
+#include "core/slab/process.h"
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static VLI_NOINLINE void secure_free(void *p)
     if (is_in_use(cache, p)) {
         memset(p, FREED, cache->unit_bytes);
     }
-    vli_slab_free_slow(vli_virt_frame((uintptr_t)p), (uintptr_t)p);
+    vli_slab_free_checked(vli_virt_frame((uintptr_t)p), (uintptr_t)p);
 }
 
 void vli_free_slow(void *p)

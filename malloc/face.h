@@ -9,6 +9,7 @@
  *      start.c    options, start, what needs a libc that is up
  *      host.c     the host contract of the core inside a process
  *      thread.c   per-CPU or per-thread areas
+ *      describe.c what inlined sequences need
  *      fork.c     handlers around fork
  *      info.c     statistics
  *      heap.c     heaps confined to a region
@@ -191,7 +192,7 @@ size_t vli_area_end(void);
 /** vli_area_at() - the area of a number, NULL when there is none. */
 const struct vli_slab_percpu *vli_area_at(size_t number);
 struct vl_malloc_cache;
-/** vli_area_describe() - what inlined sequences need. */
+/** vli_area_describe() - what inlined sequences need (describe.c). */
 void vli_area_describe(struct vl_malloc_cache *out);
 /** vli_area_fork_child() - the other threads are not there any more. */
 void vli_area_fork_child(void);

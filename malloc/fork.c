@@ -14,6 +14,7 @@
  */
 #include "malloc/face.h"
 #include "core/frame/zone.h"
+#include "core/slab/process.h"
 #include <pthread.h>
 
 static void prepare(void)

@@ -22,10 +22,6 @@
 
 VLI_ALIGNED(VLI_CACHELINE) unsigned char vli_malloc_percpu[VL_PERCPU_BYTES];
 _Thread_local struct vl_thread vli_malloc_thread;
-#if !defined(VL_HOST_RSEQ)
-_Atomic uint32_t vli_irq_word;
-_Thread_local unsigned long vli_irq_depth;
-#endif
 
 /* ------------------------------------------------------------------------------------- messages */
 

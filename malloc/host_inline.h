@@ -120,11 +120,8 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 #define VL_HOST_CACHE_BYTES        32768u
 
 /* Which cache a page belongs to, by a byte for each (range.c). */
-#if defined(VL_HOST_RSEQ)
 #define VL_HOST_SLAB_MAP 1
-#endif
 
-#if defined(VL_HOST_RSEQ)
 static inline unsigned long vl_host_irq_save(void)
 {
     return 0;
@@ -134,27 +131,6 @@ static inline void vl_host_irq_restore(unsigned long flags)
 {
     (void)flags;
 }
-#else
-/* Strategies that change a CPU's list "with interrupts off": one lock stands for them all. */
-extern _Atomic uint32_t vli_irq_word;
-extern _Thread_local unsigned long vli_irq_depth;
-
-static inline unsigned long vl_host_irq_save(void)
-{
-    if (vli_irq_depth == 0) {
-        vl_host_lock(&vli_irq_word);
-    }
-    return vli_irq_depth++;
-}
-
-static inline void vl_host_irq_restore(unsigned long flags)
-{
-    vli_irq_depth = flags;
-    if (flags == 0) {
-        vl_host_unlock(&vli_irq_word);
-    }
-}
-#endif
 #define vl_host_irq_save    vl_host_irq_save
 #define vl_host_irq_restore vl_host_irq_restore
 

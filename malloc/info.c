@@ -3,11 +3,11 @@
  * at exit.
  *
  * Figures are added up when asked for, from what the core counts anyway; the fast paths count
- * nothing. What is in CPUs' sheaves is read while they are used, so a figure may be off by what
+ * nothing. What is in CPUs' areas is read while they are used, so a figure may be off by what
  * moves meanwhile.
  */
 #include "malloc/face.h"
-#include "core/slab/sheaf/slabs.h"
+#include "core/slab/process.h"
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -23,23 +23,19 @@ struct cache_sum {
 
 static struct cache_sum sum_of(struct vl_cache *cache)
 {
-    struct vli_slab_node *node = &cache->node[0];
     struct cache_sum sum = {0, 0, 0, 0};
+    struct vli_slab_held held = vli_slab_held(cache);
     const struct vli_slab_percpu *area;
-    size_t units = 0;
 
     for (size_t i = 0; i < vli_area_end(); i++) {
         area = vli_area_at(i);
-        for (unsigned w = 0; area != NULL && w < VLI_SHEAF_WHICH; w++) {
-            units += vli_sheaf_fill(
-                atomic_load_explicit(&area->sheaf[w][cache->index], memory_order_relaxed));
-        }
+        held.kept += area != NULL ? vli_slab_area_units(area, cache) : 0;
     }
-    sum.kept = units * cache->unit_bytes;
-    sum.free = (size_t)vli_slabs_units_free(cache) * cache->unit_bytes;
-    sum.shared = (size_t)vli_sheaf_barn_units(cache) * cache->unit_bytes;
-    sum.slabs =
-        (size_t)atomic_load_explicit(&node->units, memory_order_relaxed) * cache->unit_bytes;
+    sum.kept = (size_t)held.kept * cache->unit_bytes;
+    sum.shared = (size_t)held.shared * cache->unit_bytes;
+    sum.free = (size_t)held.free * cache->unit_bytes;
+    sum.slabs = (size_t)atomic_load_explicit(&cache->node[0].units, memory_order_relaxed) *
+                cache->unit_bytes;
     return sum;
 }
 

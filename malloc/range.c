@@ -32,7 +32,7 @@
  */
 #include "malloc/face.h"
 #include "core/base/bits.h"
-#include "core/slab/sheaf/slabs.h"
+#include "core/slab/process.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

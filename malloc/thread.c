@@ -1,7 +1,7 @@
 /*
- * thread.c - areas: the sheaves of each CPU or of each thread.
+ * thread.c - areas: what each CPU or each thread keeps.
  *
- * Two ways, chosen once at the start, and one fast path (arch/rseq.h):
+ * Two ways, chosen once at the start, and one fast path (arch/rseq_area.h):
  *
  *   per CPU      glibc has registered restartable sequences for every thread: areas are numbered by
  *                CPU. However many threads there are, what is kept is bounded by the CPUs.
@@ -11,7 +11,7 @@
  *      table entry ──> stopped area        no area yet, or the area is being drained: slow paths
  *                  └─> area of the number  in use         serve each unit from the slabs
  *
- * Draining another CPU's area (vli_sheaf_areas): its entry is set to the stopped area; then
+ * Draining another CPU's area (vli_slab_areas): its entry is set to the stopped area; then
  * membarrier() restarts whatever sequence runs anywhere, and from then on nobody has the area's
  * address in hand. Threads' own areas can be drained by their threads only.
  *
@@ -22,6 +22,7 @@
  */
 #include "malloc/face.h"
 #include "arch/vfork.h"
+#include "core/slab/process.h"
 #include "core/base/bits.h"
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -29,7 +30,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <vellum/malloc.h>
 
 #define NUMBER_NONE  (-1) /* no area yet */
 #define NUMBER_NEVER (-2) /* the thread is ending, or there are no numbers left */
@@ -38,8 +38,7 @@
 extern const int64_t __rseq_offset VLI_WEAK;
 extern const unsigned int __rseq_size VLI_WEAK;
 
-struct vli_slab_percpu vli_area_stopped = {
-    .sheaf = {{(uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS]}}};
+struct vli_slab_percpu vli_area_stopped = VLI_AREA_INITIAL;
 
 _Atomic uint32_t vli_area_word;
 static struct vli_slab_percpu *areas;                 /* (A) of all numbers */
@@ -81,12 +80,6 @@ static struct vli_slab_percpu *entry_of(int32_t number)
 static void entry_set(int32_t number, struct vli_slab_percpu *area)
 {
     __atomic_store_n(&vli_areas[number + 2], area, __ATOMIC_RELEASE);
-}
-
-void vli_area_describe(struct vl_malloc_cache *out)
-{
-    out->areas = (void **)(void *)&vli_areas[2];
-    out->rseq = vli_rseq_offset;
 }
 
 int64_t vli_vfork_offset(void)
@@ -133,11 +126,6 @@ static void entry_set(int32_t number, struct vli_slab_percpu *area)
 {
     (void)number;
     (void)area;
-}
-
-void vli_area_describe(struct vl_malloc_cache *out)
-{
-    out->areas = NULL; /* such programs do not inline */
 }
 
 static bool rseq_is_registered(void)
@@ -200,7 +188,7 @@ VL_MUST_CHECK static bool make(size_t number)
         return false;
     }
     set_made(number, true);
-    vli_sheaf_area_init(&areas[number]);
+    vli_slab_area_init(&areas[number]);
     entry_set((int32_t)number, &areas[number]);
     return true;
 }
@@ -314,7 +302,7 @@ static void thread_ends(void *arg)
     if (number < 0) {
         return;
     }
-    vli_sheaf_drain_area(&areas[number], NULL);
+    vli_slab_area_drain(&areas[number], NULL);
     vl_host_lock(&vli_area_word);
     entry_set(number, &vli_area_stopped);
     set_made((size_t)number, false);
@@ -345,7 +333,7 @@ static void set_all(bool in_use, size_t end)
     }
 }
 
-void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
+void vli_slab_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg)
 {
     size_t end;
 
@@ -397,7 +385,7 @@ bool vli_area_start(void)
         return false;
     }
     areas = memory;
-    vli_sheaf_area_init(&vli_area_stopped);
+    vli_slab_area_init(&vli_area_stopped);
     if (is_percpu) {
         for (size_t i = 0; i < areas_count; i++) {
             entry_set((int32_t)i, &vli_area_stopped);
@@ -430,7 +418,7 @@ void vli_area_fork_child(void)
     }
     for (size_t i = 0; i < end; i++) {
         if (made(i) && (int32_t)i != own) {
-            vli_sheaf_drain_area(&areas[i], NULL);
+            vli_slab_area_drain(&areas[i], NULL);
             entry_set((int32_t)i, &vli_area_stopped);
             set_made(i, false);
         }

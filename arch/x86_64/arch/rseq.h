@@ -1,152 +1,20 @@
 /*
- * arch/rseq.h (x86-64) - per-CPU sheaves in a Linux process, by restartable sequences (rseq(2)).
+ * arch/rseq.h (x86-64) - per-CPU sheaves in a Linux process, by restartable sequences
+ * (rseq_area.h). The same contract as arch/restart.h gives the kernel.
  *
- * The same contract as arch/restart.h gives the kernel, where Linux is what interrupts: a thread
- * that is preempted, moved to another CPU or sent a signal between a sequence's start and its last
- * instruction goes on at the sequence's abort handler, which begins anew. So a CPU's sheaf is taken
- * from or put on by plain loads and one plain store, by whatever thread runs there.
- *
- * Each thread has a struct rseq at a fixed offset from its thread pointer, in which the kernel
- * keeps the number of its CPU. Two of its fields are used (the ABI is fixed,
- * include/uapi/linux/rseq.h):
- *
- *      0           4           8                  16
- *      | (start)   | cpu_id    | rseq_cs          |          cpu_id -1, -2: not registered
- *
- * A sequence stores the address of its descriptor into rseq_cs, then reads cpu_id, finds the area
- * of that number and does its work. Descriptors: version, flags, start, length, abort address,
- * aligned to 32; the four bytes before an abort handler are the signature with which glibc
- * registers. Nobody clears rseq_cs afterwards: the kernel does when it finds the thread elsewhere.
- * For this the code must stay mapped (the library is linked with -z nodelete).
- *
- * Who is stopped at every instruction (a debugger's single steps, a breakpoint inside a sequence,
- * the trap flag) would begin anew for ever. So of the process's aborts every eighth gives up: pop
- * finds nothing, push no room, swap a stopped area; the slow paths do without.
- *
- * Where nothing is registered, the offset leads to a struct of the same form in thread-local memory
- * of ours, whose cpu_id is the number of the thread: the very same instructions then work on areas
- * that belong to threads.
- *
- * An area that must not be used (it does not exist yet, or is being drained) is replaced in the
- * table by the stopped one, in which every sheaf is VLI_SHEAF_NONE, so that pop finds nothing and
- * push no room; swap alone looks for it.
- *
- * ThreadSanitizer does not see into assembly: VLI_TSAN builds have plain C on areas of threads.
+ * In the stopped area every sheaf is VLI_SHEAF_NONE, so that pop finds nothing and push no room;
+ * swap alone looks for it.
  */
 #ifndef VLI_ARCH_RSEQ_H
 #define VLI_ARCH_RSEQ_H
 
-#include "core/base/percpu.h"
-
-/* Areas that there can be: numbers -2 (none, for ever), -1 (none yet), 0 ... */
-#define VLI_AREAS_MAX 8192u
-
-/* Form of struct rseq, as far as it is used. */
-struct vli_rseq {
-    VLI_ALIGNED(32) uint32_t cpu_id_start;
-    int32_t cpu_id;
-    uint64_t rseq_cs;
-    uint32_t flags;
-};
-
-/* Every word is VLI_SHEAF_NONE. */
-extern struct vli_slab_percpu vli_area_stopped VLI_HIDDEN;
-
-/** vli_slot_numbers() - CPUs, of which so many threads at most are at work at once. */
-uint32_t vli_slot_numbers(void);
+#include "arch/rseq_area.h"
 
 #if !defined(VLI_TSAN)
-/* Area number n is entry 2 + n. */
-extern struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] VLI_HIDDEN;
-/* Aborts; those that meet here at once may count as one. */
-extern uint32_t vli_rseq_aborts VLI_HIDDEN;
-/* From the thread pointer to the struct rseq in use. Set before any of the functions below. */
-extern int64_t vli_rseq_offset VLI_HIDDEN;
-/* The one of ours. */
-extern _Thread_local struct vli_rseq vli_rseq_own VLI_HIDDEN;
-
-/** vli_rseq_at() - this thread's struct rseq at an offset from the thread pointer. */
-static inline struct vli_rseq *vli_rseq_at(int64_t offset)
-{
-    uintptr_t thread;
-
-    __asm__("movq %%fs:0, %0" : "=r"(thread));
-    return (struct vli_rseq *)(thread + (uintptr_t)offset);
-}
-
-/* 771: anew; 772: the sequence; 773: behind it; 774: descriptor; 775: abort handler. */
-#define VLI_RSEQ_BEGIN VLI_RSEQ_BEGIN_AFTER("")
-
-/* With a first instruction or two of its own; %[temp] leads to rseq. */
-#define VLI_RSEQ_BEGIN_AFTER(first)                                                                \
-    "771:\n\t"                                                                                     \
-    "movq vli_rseq_offset(%%rip), %[temp]\n\t" first "leaq 774f(%%rip), %[area]\n\t"               \
-    "movq %[area], %%fs:8(%[temp])\n"                                                              \
-    "772:\n\t"                                                                                     \
-    "movslq %%fs:4(%[temp]), %[area]\n\t"                                                          \
-    "leaq vli_areas+16(%%rip), %[temp]\n\t"                                                        \
-    "movq (%[temp],%[area],8), %[area]\n\t"
-
-#define VLI_RSEQ_END(nothing, give_up)                                                             \
-    "\n773:\n\t"                                                                                   \
-    ".pushsection __rseq_cs, \"aw\", @progbits\n\t"                                                \
-    ".balign 32\n"                                                                                 \
-    "774:\n\t"                                                                                     \
-    ".long 0, 0\n\t"                                                                               \
-    ".quad 772b, 773b - 772b, 775f\n\t"                                                            \
-    ".popsection\n\t"                                                                              \
-    ".pushsection .text.vli_rseq_abort, \"ax\", @progbits\n\t"                                     \
-    ".byte 0x0f, 0xb9, 0x3d\n\t"                                                                   \
-    ".long 0x53053053\n"                                                                           \
-    "775:\n\t" nothing "incl vli_rseq_aborts(%%rip)\n\t"                                           \
-    "testb $7, vli_rseq_aborts(%%rip)\n\t"                                                         \
-    "jz %l[" give_up "]\n\t"                                                                       \
-    "jmp 771b\n\t"                                                                                 \
-    ".popsection"
-
-/* gcc 12 takes what returns 0 behind the label `empty` to have left 0 in the register. */
-#define VLI_RSEQ_NO_UNIT "xorl %k[unit], %k[unit]\n\t"
-
 #define VLI_RSEQ_WORD "%c[at](%[area],%[index],8)"
 
 /* Offset of the first word of the sheaves in use, or of the spares, in an area. */
 #define VLI_RSEQ_AT(which) ((which)*VLI_CACHES_MAX * sizeof(uintptr_t))
-
-/** vli_is_below() - is @value below @limit? The limit is read with acquire order; compilers load it
- * into a register first, where one instruction compares with it in memory. */
-static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *limit)
-{
-    __asm__ goto("cmpq %[limit], %[value]\n\t"
-                 "jae %l[no]"
-                 :
-                 : [value] "r"(value), [limit] "m"(*limit)
-                 : "cc", "memory"
-                 : no);
-    return true;
-no:
-    return false;
-}
-
-/** vli_slot_number() - number of the area that this thread would use now; 0 while it has none. */
-static inline uint32_t vli_slot_number(void)
-{
-    int32_t number = *(volatile int32_t *)&vli_rseq_at(vli_rseq_offset)->cpu_id;
-
-    return number < 0 ? 0 : (uint32_t)number;
-}
-
-/** vli_rseq_was_away() - has Linux run something else since this thread's last sequence? It clears
- * rseq_cs of who comes back and is in none. (Where areas are threads', never.) */
-static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
-{
-    bool away;
-
-    __asm__ volatile("cmpq $0, %%fs:8(%[offset])"
-                     : "=@ccz"(away)
-                     : [offset] "r"(vli_rseq_offset)
-                     : "memory");
-    return away;
-}
 
 /** vli_slot_pop() - as slab.h has it. The empty assembly: see arch/restart.h. */
 static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
@@ -160,7 +28,7 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
                           "movq -8(%[temp]), %[unit]\n\t"
                           "testq %[unit], %[unit]\n\t"
                           "jz %l[empty]\n\t"
-                          "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "empty")
+                          "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "%l[empty]")
                           : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
                           : "cc", "memory"
@@ -181,13 +49,13 @@ static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
     uintptr_t area;
 
     __asm__ goto volatile(
-        VLI_RSEQ_BEGIN_AFTER(
-            "cmpq $0, %%fs:8(%[temp])\n\t"
-            "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
-                                "movq -8(%[temp]), %[unit]\n\t"
-                                "testq %[unit], %[unit]\n\t"
-                                "jz %l[empty]\n\t"
-                                "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "empty")
+        VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"
+                             "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
+                                                 "movq -8(%[temp]), %[unit]\n\t"
+                                                 "testq %[unit], %[unit]\n\t"
+                                                 "jz %l[empty]\n\t"
+                                                 "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(
+                                                     VLI_RSEQ_NO_UNIT, "%l[empty]")
         : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
         : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
         : "cc", "memory"
@@ -209,7 +77,7 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
                                          "testl %[mask], %k[temp]\n\t"
                                          "jz %l[full]\n\t"
                                          "movq %[unit], (%[temp])\n\t"
-                                         "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END("", "full")
+                                         "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END("", "%l[full]")
                           : [temp] "=&r"(temp), [area] "=&r"(area)
                           : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index),
                             [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
@@ -230,41 +98,19 @@ VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf
     uintptr_t temp;
     uintptr_t area;
 
-    __asm__ goto volatile(VLI_RSEQ_BEGIN "leaq vli_area_stopped(%%rip), %[temp]\n\t"
-                                         "cmpq %[temp], %[area]\n\t"
-                                         "je %l[stopped]\n\t"
-                                         "movq " VLI_RSEQ_WORD ", %[old]\n\t"
-                                         "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END("", "stopped")
-                          : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [at] "i"(0), [index] "r"(place), [top] "r"(top)
-                          : "cc", "memory"
-                          : stopped);
-    __asm__ volatile("");
+    __asm__ volatile(VLI_RSEQ_BEGIN VLI_RSEQ_STOPPED
+                     "leaq vli_area_stopped(%%rip), %[temp]\n\t"
+                     "cmpq %[temp], %[area]\n\t"
+                     "je 773f\n\t"
+                     "movq " VLI_RSEQ_WORD ", %[old]\n\t"
+                     "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_STOPPED, "773b")
+                     : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
+                     : [at] "i"(0), [index] "r"(place), [top] "r"(top), [no] "i"(VLI_SHEAF_STOPPED)
+                     : "cc", "memory");
     return old;
-stopped:
-    return VLI_SHEAF_STOPPED;
 }
 
 #else
-static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *limit)
-{
-    return value < atomic_load_explicit(limit, memory_order_acquire);
-}
-
-static VLI_ALWAYS_INLINE bool vli_rseq_was_away(void)
-{
-    return false;
-}
-
-/* This thread's area. */
-extern _Thread_local struct vli_slab_percpu *vli_area_own VLI_HIDDEN;
-extern _Thread_local uint32_t vli_area_number VLI_HIDDEN;
-
-static inline uint32_t vli_slot_number(void)
-{
-    return vli_area_number;
-}
-
 static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
 {
     _Atomic uintptr_t *word = &vli_area_own->sheaf[VLI_SHEAF_TOP][index];

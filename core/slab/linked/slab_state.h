@@ -35,7 +35,11 @@
 #define VLI_SLAB_NODES 1u
 
 /* Empty slabs that a node's partial list keeps while nobody asks for memory back. */
+#if defined(VL_HOST_SLABS_KEPT)
+#define VLI_SLAB_KEPT VL_HOST_SLABS_KEPT
+#else
 #define VLI_SLAB_KEPT 4u
+#endif
 
 /* (L): lock. */
 struct vli_slab_node {
@@ -43,6 +47,7 @@ struct vli_slab_node {
     uint32_t partial;       /* (L) head frame of the first partial slab, or LINK_NONE */
     uint32_t partial_last;  /* (L) */
     uint32_t partial_count; /* (L) */
+    uint32_t empty_count;   /* (L) of these, those with no unit in use: the last ones */
     _Atomic uint64_t slabs; /* of this node, in any state; relaxed */
     _Atomic uint64_t units; /* in them */
     _Atomic uint64_t frames;

@@ -22,6 +22,19 @@ static inline _Atomic uintptr_t *vli_unit_link(uintptr_t unit)
     return (_Atomic uintptr_t *)unit;
 }
 
+/** vli_list_end() - what stands for no unit in a list of the slab at @base. */
+static inline uintptr_t vli_list_end(uintptr_t base)
+{
+    (void)base;
+    return 0;
+}
+
+/** vli_list_is_end() - is it no unit? */
+static inline bool vli_list_is_end(uintptr_t list)
+{
+    return list == 0;
+}
+
 /** vli_slot_base() - first byte of the slot's slab. */
 static inline uintptr_t vli_slot_base(const struct vli_slab_slot *slot)
 {

@@ -13,6 +13,12 @@
 extern const uintptr_t vli_sheaf_none[2 * VLI_SHEAF_WORDS];
 #define VLI_SHEAF_NONE ((uintptr_t)&vli_sheaf_none[VLI_SHEAF_WORDS])
 
+/* Cache 0, nobody's, finds nothing and keeps nothing. */
+#define VLI_AREA_INITIAL                                                                           \
+    {                                                                                              \
+        .sheaf = { {VLI_SHEAF_NONE} }                                                              \
+    }
+
 #if defined(VL_HOST_RSEQ)
 #include "arch/rseq.h"
 #else
