@@ -90,6 +90,11 @@ extern _Atomic uint64_t vli_range_pages VLI_HIDDEN;
 /* Runs of whole frames serve what is above the classes up to this. */
 #define VLI_RUN_MAX ((size_t)1 << 20)
 
+/** vli_range_close() - addresses without memory, which no core dump has in it: a debugger would
+ * write all of them. NULL: there are none. */
+void *vli_range_close(size_t bytes);
+/** vli_range_open() - some of these become writable; false when Linux refuses it. */
+VL_MUST_CHECK bool vli_range_open(void *start, size_t bytes);
 /** vli_range_reserve() - reserve addresses; false when not even the smallest range is to be had. */
 VL_MUST_CHECK bool vli_range_reserve(void);
 

@@ -191,7 +191,7 @@ void vl_host_wake(const _Atomic uint32_t *word, unsigned count)
 
 uint64_t vl_host_clock_ns(void)
 {
-    struct timespec now;
+    struct timespec now = {0, 0};
 
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

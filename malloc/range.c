@@ -94,6 +94,35 @@ void vli_huge_advise(void *start, size_t bytes)
 
 /* ----------------------------------------------------------------------------------- reserving */
 
+/* Core dumps have it or have it not; if that is refused, nothing is lost. */
+static void advise_dumps(void *start, size_t bytes, int advice)
+{
+    int saved = errno;
+
+    (void)madvise(start, bytes, advice);
+    errno = saved;
+}
+
+bool vli_range_open(void *start, size_t bytes)
+{
+    if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+        return false;
+    }
+    advise_dumps(start, bytes, MADV_DODUMP);
+    return true;
+}
+
+void *vli_range_close(size_t bytes)
+{
+    void *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (start == MAP_FAILED) {
+        return NULL;
+    }
+    advise_dumps(start, bytes, MADV_DONTDUMP);
+    return start;
+}
+
 /* How many addresses to ask for at first. */
 static size_t reserve_wanted(void)
 {
@@ -117,13 +146,12 @@ static bool reserve(size_t bytes)
     unsigned char *start;
     void *memory;
 
-    memory = mmap(NULL, bytes + more + BLOCK_BYTES, PROT_NONE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    memory = vli_range_close(bytes + more + BLOCK_BYTES);
+    if (memory == NULL) {
         return false;
     }
     start = (unsigned char *)vli_round_up((uintptr_t)memory, BLOCK_BYTES);
-    if (mprotect(start + bytes + later, side - later, PROT_READ | PROT_WRITE) != 0) {
+    if (!vli_range_open(start + bytes + later, side - later)) {
         (void)munmap(memory, bytes + more + BLOCK_BYTES);
         return false;
     }
@@ -175,9 +203,8 @@ static bool side_ready(size_t end)
     }
     to = to < range_bytes ? to : range_bytes;
     count = (to - side_end) >> VL_PAGE_SHIFT;
-    if (mprotect(frames + from * sizeof(struct vl_frame), count * sizeof(struct vl_frame),
-                 PROT_READ | PROT_WRITE) != 0 ||
-        mprotect(vli_slab_map + from, count, PROT_READ | PROT_WRITE) != 0) {
+    if (!vli_range_open(frames + from * sizeof(struct vl_frame), count * sizeof(struct vl_frame)) ||
+        !vli_range_open(vli_slab_map + from, count)) {
         return false;
     }
     side_end = to;
@@ -203,7 +230,7 @@ static bool grow_by(size_t bytes)
     if (bytes > range_bytes - online_end || !vli_limit_take(bytes)) {
         return false;
     }
-    if (!side_ready(online_end + bytes) || mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!side_ready(online_end + bytes) || !vli_range_open(start, bytes)) {
         vli_limit_give(bytes);
         return false;
     }

@@ -13,6 +13,7 @@
  */
 #include "malloc/face.h"
 #include "core/base/memory.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -353,10 +354,12 @@ static void late(void)
 
 static bool start_once(void)
 {
+    int saved = errno;
     bool good;
 
     vl_host_lock(&vli_start_word);
     good = start();
+    errno = saved;
     /* Release: pairs with the acquire in vli_malloc_ready(). */
     atomic_store_explicit(&is_ready, good, memory_order_release);
     vl_host_unlock(&vli_start_word);

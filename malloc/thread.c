@@ -171,7 +171,7 @@ static bool ready(size_t number)
     if (number < areas_ready) {
         return true;
     }
-    if (mprotect(areas, end * sizeof(*areas), PROT_READ | PROT_WRITE) != 0) {
+    if (!vli_range_open(areas, end * sizeof(*areas))) {
         return false;
     }
     areas_ready = end;
@@ -379,9 +379,8 @@ bool vli_area_start(void)
 
     is_percpu = vli_options.percpu && rseq_is_registered();
     areas_count = is_percpu ? vli_cpus_possible() : VLI_AREAS_MAX;
-    memory = mmap(NULL, areas_count * sizeof(*areas), PROT_NONE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    memory = vli_range_close(areas_count * sizeof(*areas));
+    if (memory == NULL) {
         return false;
     }
     areas = memory;

@@ -397,6 +397,48 @@ static int grows_to_limit(void)
     return p == NULL || p[(40u << 20) - 1] != 1;
 }
 
+/* ---- core dumps ---- */
+
+/* Is the mapping with this address in core dumps? -1: there is none. */
+static int is_dumped(const void *p)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    bool is_in = false;
+    int dumped = -1;
+    char line[512];
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long start;
+        unsigned long end;
+
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+            is_in = (uintptr_t)p >= start && (uintptr_t)p < end;
+        }
+        if (is_in && strncmp(line, "VmFlags:", 8) == 0) {
+            dumped = strstr(line, " dd") == NULL ? 1 : 0;
+        }
+    }
+    if (maps != NULL) {
+        (void)fclose(maps);
+    }
+    return dumped;
+}
+
+/* Blocks are, the addresses for later are not: gdb's gcore would write all of them. */
+static int in_core_dump(void)
+{
+    char *first = malloc(100);
+    char *last = malloc(100);
+    int bad = is_dumped(first) != 1;
+
+    for (size_t i = 0; i < 2000; i++) {
+        last = malloc(20000);
+    }
+    bad += is_dumped(last) != 1;
+    bad += is_dumped(first + ((size_t)1 << 33)) != 0;
+    return bad;
+}
+
 /* ---- C++ ---- */
 
 /* What a library of C++ in a program of C does, but without anybody who catches. */
@@ -450,6 +492,7 @@ static const struct child_case cases[] = {
     {"stuck", stuck},
     {"many_tables", many_tables},
     {"grows_to_limit", grows_to_limit},
+    {"in_core_dump", in_core_dump},
 };
 
 static void assert_returns(const char *name, const char *options, int status)
@@ -544,6 +587,13 @@ static void bad_frees(void **state)
     assert_dies("never_online", "secure", "never given out");
 }
 
+static void core_dumps(void **state)
+{
+    (void)state;
+    assert_returns("in_core_dump", NULL, 0);
+    assert_returns("in_core_dump", "percpu=0", 0);
+}
+
 static void size_zero(void **state)
 {
     (void)state;
@@ -585,7 +635,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bursts),
         cmocka_unit_test(bad_frees),        cmocka_unit_test(size_zero),
         cmocka_unit_test(mappings),         cmocka_unit_test(last_lines),
-        cmocka_unit_test(late_runtime),
+        cmocka_unit_test(late_runtime),     cmocka_unit_test(core_dumps),
     };
 
     child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
