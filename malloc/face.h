@@ -12,6 +12,7 @@
  *      describe.c what inlined sequences need
  *      fork.c     handlers around fork
  *      info.c     statistics
+ *      resident.c which of the heap is in RAM
  *      heap.c     heaps confined to a region
  *
  * An address belongs to exactly one of: a slab of the range, a run of whole frames of the range, a
@@ -154,6 +155,19 @@ size_t vli_range_grow(size_t frames);
 size_t vli_range_reclaim(size_t wanted);
 extern _Atomic uint32_t vli_grow_word;
 extern _Atomic uint32_t vli_purge_word;
+
+/* ---- what is in RAM (resident.c) ---- */
+
+/* Bytes of whole pages. */
+struct vli_resident {
+    size_t slabs[VLI_CACHES_MAX];
+    size_t runs;
+    size_t free;        /* of the range, neither */
+    size_t descriptors; /* and the map */
+};
+
+/** vli_resident() - ask Linux; a system call for each 4 MiB of the heap. */
+void vli_resident(struct vli_resident *out);
 
 /* ---- mappings of their own (large.c) ---- */
 

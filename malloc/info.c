@@ -132,6 +132,35 @@ VLI_EXPORT void malloc_stats(void)
             stats.given_back);
 }
 
+/* Each size that has slabs, and what of the rest is in RAM. */
+static void print_sizes(FILE *to)
+{
+    struct vli_resident resident;
+    size_t own = 0; /* slabs of the library's own caches, and of the program's */
+
+    vli_resident(&resident);
+    (void)fprintf(to, "<sizes>\n");
+    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
+        struct cache_sum sum = sum_of(&vli_caches[i]);
+
+        if (vli_class_bytes[i] != 0 && sum.slabs != 0) {
+            (void)fprintf(to,
+                          "<size bytes=\"%u\" total=\"%zu\" kept=\"%zu\" shared=\"%zu\" "
+                          "free=\"%zu\" resident=\"%zu\"/>\n",
+                          vli_class_bytes[i], sum.slabs, sum.kept, sum.shared, sum.free,
+                          resident.slabs[i]);
+        } else {
+            own += resident.slabs[i];
+        }
+    }
+    (void)fprintf(to,
+                  "</sizes>\n<resident type=\"caches\" size=\"%zu\"/>\n"
+                  "<resident type=\"runs\" size=\"%zu\"/>\n"
+                  "<resident type=\"free\" size=\"%zu\"/>\n"
+                  "<resident type=\"descriptors\" size=\"%zu\"/>\n",
+                  own, resident.runs, resident.free, resident.descriptors);
+}
+
 VLI_EXPORT int malloc_info(int options, FILE *to)
 {
     struct vl_malloc_stats stats;
@@ -140,19 +169,11 @@ VLI_EXPORT int malloc_info(int options, FILE *to)
         return EINVAL;
     }
     vl_malloc_stats(&stats);
-    (void)fprintf(to, "<malloc version=\"vellum-1\">\n<heap nr=\"0\" mode=\"%s\">\n<sizes>\n",
+    (void)fprintf(to, "<malloc version=\"vellum-1\">\n<heap nr=\"0\" mode=\"%s\">\n",
                   vl_malloc_is_percpu() ? "percpu" : "perthread");
-    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        struct cache_sum sum = sum_of(&vli_caches[i]);
-
-        if (vli_class_bytes[i] != 0 && sum.slabs != 0) {
-            (void)fprintf(
-                to, "<size bytes=\"%u\" total=\"%zu\" kept=\"%zu\" shared=\"%zu\" free=\"%zu\"/>\n",
-                vli_class_bytes[i], sum.slabs, sum.kept, sum.shared, sum.free);
-        }
-    }
+    print_sizes(to);
     (void)fprintf(to,
-                  "</sizes>\n<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n"
+                  "<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n"
                   "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n"
                   "<system type=\"current\" size=\"%zu\"/>\n</heap>\n",
                   stats.kept + stats.shared, stats.free, stats.taken - stats.large);

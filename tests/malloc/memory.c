@@ -1,7 +1,8 @@
 /*
  * Goal: memory comes back to Linux after a peak, by malloc_trim() and by itself one purge delay
  * later; what is held stays near what is live in long random churn; and no known bad pattern makes
- * it grow: one object left in each slab, sizes that shift, blocks that only ever grow.
+ * it grow: one object left in each slab, sizes that shift, blocks that only ever grow; and
+ * malloc_info() tells where it is.
  * Method: resident memory as Linux counts it, in children with a short delay. Bounds leave room for
  * what the program itself needs (2 MiB).
  */
@@ -182,6 +183,46 @@ static int nine_of_ten(void)
     return bad | used_again(count, before);
 }
 
+/* Adds up what malloc_info() says is in RAM. */
+static size_t told(void)
+{
+    static char text[65536];
+    FILE *to = fmemopen(text, sizeof(text), "w");
+    size_t sum = 0;
+
+    if (to == NULL || malloc_info(0, to) != 0 || fclose(to) != 0) {
+        return 0;
+    }
+    for (const char *at = text; (at = strstr(at, "resident")) != NULL; at += strlen("resident")) {
+        const char *value = strstr(at, at[8] == '=' ? "=" : "size=");
+
+        sum += strtoul(strchr(value, '"') + 1, NULL, 10);
+    }
+    return sum;
+}
+
+/* malloc_info() knows where it all is: slabs, runs, what is free, descriptors. */
+static int info(void)
+{
+    size_t before = resident_at_start();
+    size_t count = fill(60 * MIB, 16, 200000);
+    size_t have = resident_bytes() - before;
+    int bad = report("told, all in use", told(), have + MIB) | (told() + MIB < have);
+
+    for (size_t i = 0; i < count; i++) {
+        if (i % 8 != 0) {
+            free(objects[i]);
+            objects[i] = NULL;
+        }
+    }
+    (void)malloc_trim(0);
+    have = resident_bytes() - before;
+    bad |= report("told, an eighth", told(), have + MIB) | (told() + MIB < have);
+    empty(count);
+    (void)malloc_trim(0);
+    return bad | report("told, nothing", told(), MIB);
+}
+
 /* What is not touched costs descriptors only; they go as well, and come back. */
 static int descriptors(void)
 {
@@ -332,6 +373,7 @@ static const struct child_case cases[] = {
     {"by_itself_idle", by_itself_idle},
     {"never", never},
     {"nine_of_ten", nine_of_ten},
+    {"info", info},
     {"descriptors", descriptors},
     {"limited", limited},
     {"churn", churn},
@@ -361,6 +403,7 @@ static void after_a_peak(void **state)
     assert_good("nine_of_ten", NULL);
     assert_good("nine_of_ten", "secure");
     assert_good("nine_of_ten", "percpu=0");
+    assert_good("info", NULL);
     assert_good("descriptors", NULL);
     assert_good("limited", "limit=200M");
 }
