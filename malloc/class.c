@@ -2,9 +2,11 @@
  * class.c - size classes: which cache of the core serves a size.
  *
  * 8, 16, 24, 32, 48, 64, 80 … 128, then eight to each doubling: what is lost to rounding is at most
- * 1/8 (below 128 at most 15 bytes). A class is an ordinary cache of the core; two tables lead from
- * a size to its number by one load. Objects of 16 bytes and more are aligned to 16, but those of
- * 24, aligned to 8: an object with alignment 16 has a size that is a multiple of 16, so none of 24
+ * 1/8 (below 128 at most 15 bytes). More classes would round less, but each holds what it held at
+ * its own peak, and peaks of fewer objects are further from their mean: eight is where random churn
+ * holds least (docs/malloc.md). A class is an ordinary cache of the core; two tables lead from a
+ * size to its number by one load. Objects of 16 bytes and more are aligned to 16, but those of 24,
+ * aligned to 8: an object with alignment 16 has a size that is a multiple of 16, so none of 24
  * bytes needs more (only one that ends in a flexible array could; the option align16 is for it).
  * Classes that are powers of 2 are aligned to themselves, up to a page.
  *

@@ -103,7 +103,7 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 /* ---- how much is kept ----
  *
  * More than in a kernel: what nobody needed for a purge delay is drained (range.c), and so is
- * everything before the heap would grow. Slabs of up to 512 KiB, whose free pages can be given back
+ * everything before the heap would grow. Slabs of up to 1 MiB, whose free pages can be given back
  * one by one, for objects of up to 32 KiB. */
 #define VL_HOST_SHEAF_BYTES (1u << 20)
 /* Or else two threads that come and go among some thousand objects meet at the locks all the time.

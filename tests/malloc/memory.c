@@ -293,7 +293,7 @@ static int churn_with(size_t steps, size_t large_every)
         live += size;
         most = live > most ? live : most;
     }
-    return report("churn", resident_bytes(), before + most / 100 * 125 + OWN);
+    return report("churn", resident_bytes(), before + most / 100 * 120 + OWN);
 }
 
 static int churn(void)
@@ -332,7 +332,7 @@ static int one_left(void)
             }
         }
     }
-    return report("one left", resident_bytes(), before + 30 * MIB + kept * 208 + OWN);
+    return report("one left", resident_bytes(), before + 22 * MIB + kept * 208 + OWN);
 }
 
 static int shifting(void)
@@ -348,7 +348,7 @@ static int shifting(void)
     }
     /* An eighth each for rounding to classes, for what classes keep, and for growing; and runs of
      * frames, whose tails fit no other run of the same length. */
-    return report("shifting", most, before + 30 * MIB / 100 * 165 + OWN);
+    return report("shifting", most, before + 30 * MIB / 100 * 158 + OWN);
 }
 
 static int growing(void)
@@ -364,7 +364,7 @@ static int growing(void)
         objects[0] = NULL;
     }
     /* The last of each round is kept for a while, in proportion to the heap. */
-    return report("growing", resident_bytes(), before + 20 * MIB);
+    return report("growing", resident_bytes(), before + 12 * MIB);
 }
 
 static const struct child_case cases[] = {
