@@ -219,6 +219,8 @@ extern _Atomic uint32_t vli_area_word;
 
 /** vli_cpus_possible() - CPUs that this machine can ever have (start.c). */
 size_t vli_cpus_possible(void);
+/** vli_cpus_usable() - CPUs that this process may run on, at its start (start.c). */
+size_t vli_cpus_usable(void);
 
 /* ---- entry.c, for cxx.c ---- */
 

@@ -286,6 +286,18 @@ size_t vli_cpus_possible(void)
     return bytes > 0 && (size_t)bytes <= sizeof(mask) ? (size_t)bytes * 8u : VLI_AREAS_MAX;
 }
 
+size_t vli_cpus_usable(void)
+{
+    unsigned long mask[VLI_AREAS_MAX / 64u];
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+    size_t count = 0;
+
+    for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++) {
+        count += (size_t)__builtin_popcountl(mask[i]);
+    }
+    return count != 0 ? count : 1;
+}
+
 _Atomic uint32_t vli_start_word;
 static _Atomic bool is_ready;
 static _Atomic bool is_late_done;

@@ -370,7 +370,7 @@ void vli_slab_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *a
 
 uint32_t vli_slot_numbers(void)
 {
-    return (uint32_t)vli_cpus_possible();
+    return (uint32_t)vli_cpus_usable();
 }
 
 bool vli_area_start(void)

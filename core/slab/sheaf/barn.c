@@ -21,7 +21,6 @@
 /* What a barn may hold: a share of its home's units, in so many sheaves; and empty ones. */
 #define BARN_SHARE    VL_HOST_BARN_SHARE
 #define BARN_FULL_MAX VL_HOST_BARN_FULL
-#define VACANT_MAX    VL_HOST_BARN_VACANT
 
 struct vl_cache *vli_sheaves;
 
@@ -142,9 +141,10 @@ static uintptr_t remove_full(struct vli_slab_home *home) VL_REQUIRES(&home->lock
 }
 
 /* An empty one is kept if there is room. */
-static bool keeps_vacant(struct vli_slab_home *home, uintptr_t block) VL_REQUIRES(&home->lock)
+static bool keeps_vacant(const struct vli_slab_node *node, struct vli_slab_home *home,
+                         uintptr_t block) VL_REQUIRES(&home->lock)
 {
-    if (home->vacant_count >= VACANT_MAX) {
+    if (home->vacant_count >= atomic_load_explicit(&node->vacant_max, memory_order_relaxed)) {
         return false;
     }
     *link_of(block) = home->vacant;
@@ -197,7 +197,7 @@ uintptr_t vli_barn_full(struct vl_cache *cache, uintptr_t top)
             top += vli_slabs_take(cache, home, wanted, (uintptr_t *)top) * sizeof(uintptr_t);
         }
     }
-    if (surplus != 0 && keeps_vacant(home, surplus)) {
+    if (surplus != 0 && keeps_vacant(node, home, surplus)) {
         surplus = 0;
     }
     vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
@@ -213,7 +213,7 @@ static void borrow(struct vl_cache *cache, uint32_t here, uintptr_t full, uintpt
     struct vli_slab_home *home = vli_home_at(cache, here);
     bool is_mine = vli_home_of(cache, *((uintptr_t *)full - 1)) == here;
     unsigned long flags = vli_spin_lock_irq(&home->lock, VLI_RANK_SLAB_NODE);
-    bool is_kept = keeps_vacant(home, vli_sheaf_block(top));
+    bool is_kept = keeps_vacant(&cache->node[0], home, vli_sheaf_block(top));
 
     if (!is_mine && home->borrowed < UINT16_MAX) {
         home->borrowed++;
@@ -320,7 +320,7 @@ void vli_barn_put_empty(struct vl_cache *cache, uintptr_t top)
 
     vli_slabs_give(cache, vli_sheaf_lowest(top), vli_sheaf_units(top), &out);
     flags = vli_spin_lock_irq(&home->lock, VLI_RANK_SLAB_NODE);
-    is_kept = keeps_vacant(home, vli_sheaf_block(top));
+    is_kept = keeps_vacant(&cache->node[0], home, vli_sheaf_block(top));
     vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
     (void)vli_slabs_release(cache, &out);
     if (!is_kept) {

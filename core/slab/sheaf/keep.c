@@ -10,6 +10,8 @@
 #define BYTES_SHARE    2048u /* of all memory, divided by the CPUs */
 #define CAPACITY_SHARE 64u
 #define CAPACITY_MIN   4u
+/* Empty sheaves that a barn keeps at least. */
+#define VACANT_MIN 2u
 
 /* ---------------------------------------------------------------------------------- giving it up
  */
@@ -117,6 +119,10 @@ void vli_sheaf_resize(struct vli_slab_node *node)
     if (capacity != atomic_load_explicit(&node->capacity, memory_order_relaxed)) {
         atomic_store_explicit(&node->capacity, capacity, memory_order_relaxed);
     }
+    /* No more than were full if all units were in sheaves. */
+    atomic_store_explicit(&node->vacant_max,
+                          clamp(units / capacity, VACANT_MIN, VL_HOST_BARN_VACANT),
+                          memory_order_relaxed);
 }
 
 void vli_slab_layout(struct vl_cache *cache)
