@@ -204,7 +204,8 @@ static void scheduling(void)
     record("min of OTHER", syscall(SYS_sched_get_priority_min, SCHED_OTHER));
     record("max of unknown", syscall(SYS_sched_get_priority_max, 77));
     record("affinity, no room", syscall(SYS_sched_getaffinity, 0, 4, mask));
-    check(syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0 && mask[0] == (1ul << processors()) - 1,
+    check(syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0 &&
+              mask[0] == (1ul << processors()) - 1,
           "all processors");
     mask[0] = 1ul << (processors() - 1);
     record("to the last", syscall(SYS_sched_setaffinity, 0, sizeof(mask), mask));

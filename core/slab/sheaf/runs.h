@@ -43,18 +43,30 @@ static inline bool vli_run_is8(const uintptr_t *units, uintptr_t next, uintptr_t
 
 static inline void vli_run_put8(uintptr_t *end, uintptr_t unit, uintptr_t step)
 {
-    for (unsigned i = 1; i <= 8; i++, unit += step) {
-        *(end - i) = unit;
-    }
+    uintptr_t fifth = unit + 4 * step;
+
+    end[-1] = unit;
+    end[-2] = unit + step;
+    end[-3] = unit + 2 * step;
+    end[-4] = fifth - step;
+    end[-5] = fifth;
+    end[-6] = fifth + step;
+    end[-7] = fifth + 2 * step;
+    end[-8] = fifth + 3 * step;
 }
 
 static inline bool vli_run_is8(const uintptr_t *units, uintptr_t next, uintptr_t step)
 {
-    uintptr_t difference = 0;
+    uintptr_t fifth = next + 4 * step;
+    uintptr_t difference = units[0] ^ next;
 
-    for (unsigned i = 0; i < 8; i++, next += step) {
-        difference |= units[i] ^ next;
-    }
+    difference |= units[1] ^ (next + step);
+    difference |= units[2] ^ (next + 2 * step);
+    difference |= units[3] ^ (fifth - step);
+    difference |= units[4] ^ fifth;
+    difference |= units[5] ^ (fifth + step);
+    difference |= units[6] ^ (fifth + 2 * step);
+    difference |= units[7] ^ (fifth + 3 * step);
     return difference == 0;
 }
 
