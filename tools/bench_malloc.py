@@ -26,6 +26,10 @@ PRELOADS = {'glibc': None,
             'jemalloc': LIBRARIES + 'libjemalloc.so.2',
             'tcmalloc': LIBRARIES + 'libtcmalloc_minimal.so.4',
             OURS: 'build/libvellum-malloc.so'}
+# The published design of kmalloc in the same place: tests 1 and 2 of experiment 4.
+LOCAL = OURS + ', SLAB=local'
+LOCAL_PRELOAD = 'build/malloc-flags-local/libvellum-malloc.so'
+LOCAL_TESTS = ('order', 'pair')
 STATICS = ['glibc', 'jemalloc', 'tcmalloc', OURS]
 # Tests of speed and the seconds of one round; then those of memory, which repeat well.
 SPEED = [('order', 0.3), ('pair', 0.12), ('order2', 0), ('stream', 0.45), ('larson', 0.3),
@@ -38,17 +42,26 @@ LEAST = ('alloc', 'free', 'pair', 'object', 'cycles', 'ratio', 'percent', 'delay
 
 def build():
     """Builds the benchmark, and our malloc where the tree has it."""
-    targets = ['malloc-benches'] + (['malloc'] if os.path.isdir('malloc') else [])
-    done = subprocess.run(['make', '-s', '-j%d' % (os.cpu_count() or 1)] + targets,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        sys.stderr.write(done.stdout[-3000:] + '\nbench: the malloc benchmark does not build\n')
-        sys.exit(1)
+    has_ours = os.path.isdir('malloc')
+    targets = [['malloc-benches'] + (['malloc'] if has_ours else [])]
+    targets += [['malloc', 'SLAB=local']] if has_ours else []
+    for words in targets:
+        done = subprocess.run(['make', '-s', '-j%d' % (os.cpu_count() or 1)] + words,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            sys.stderr.write(done.stdout[-3000:]
+                             + '\nbench: the malloc benchmark does not build\n')
+            sys.exit(1)
 
 
 def there(table):
     """The allocators of a table of libraries that are on this machine."""
     return [name for name, path in table.items() if path is None or os.path.exists(path)]
+
+
+def columns():
+    """The allocators of the tables that show all."""
+    return there(PRELOADS) + ([LOCAL] if os.path.exists(LOCAL_PRELOAD) else [])
 
 
 class Figures:
@@ -119,6 +132,8 @@ def measure(rounds, memory_rounds):
         for test, seconds in SPEED:
             for name in allocators:
                 run_one(dynamic, name, 'build/bench-malloc/malloc', test, seconds, PRELOADS[name])
+            if test in LOCAL_TESTS and LOCAL in columns():
+                run_one(dynamic, LOCAL, 'build/bench-malloc/malloc', test, seconds, LOCAL_PRELOAD)
         for test, seconds in SPEED[:2]:
             for name in there(programs):
                 run_one(static, name, programs[name], test, seconds, None)
@@ -280,8 +295,10 @@ def aims_table(figures):
 
 def all_table(figures):
     """Each row of every allocator."""
-    names = there(PRELOADS)
+    names = columns()
     table = report.Table('malloc under LD_PRELOAD: every allocator', ['row'] + names)
+    table.notes.append('SLAB=local: the published design of experiment 4 in the same place, by'
+                       ' restartable sequences; tests 1 and 2.')
     for row in ROWS:
         table.add(row.title, *[row.text(row.parts(figures, name)) for name in names])
     at_once = ['at_once']
@@ -338,7 +355,7 @@ def floor_table(figures):
 
 def size_tables(figures):
     """Tests 1 and 2 by size, a column an allocator; a table and a plot of each."""
-    names = there(PRELOADS)
+    names = columns()
     tables, charts = [], []
     for test, key, title in (('order', 'alloc', 'test 1, 10,000 mallocs in a row: cycles each'),
                              ('order', 'free', 'test 1, then 10,000 frees: cycles each'),

@@ -225,7 +225,8 @@ static void *visitor(void *arg)
     void *kept[20];
     uintptr_t *rounds = malloc(sizeof(*rounds));
 
-    *rounds = 3;
+    /* In the last round a sanitizer's thread is over, and atomic operations end in its runtime. */
+    *rounds = is_sanitized() ? 2 : 3;
     (void)pthread_setspecific(late_key, rounds);
     for (size_t i = 0; i < 20; i++) {
         kept[i] = malloc(i * 50 + (size_t)arg % 40);

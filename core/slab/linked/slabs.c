@@ -265,6 +265,25 @@ struct vl_frame *vli_slabs_take_partial(struct vl_cache *cache, uintptr_t *out_l
     return head;
 }
 
+uint32_t vli_slabs_freeze_partial(struct vl_cache *cache)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint32_t chain = VLI_FRAME_LINK_NONE;
+    struct vl_frame *head;
+    uint64_t old;
+
+    while (node->partial_count > node->empty_count) {
+        head = vli_frame_of((struct vl_pfn){node->partial});
+        old = atomic_fetch_or_explicit(vli_slab_word(head), VLI_SLAB_FROZEN, memory_order_relaxed);
+        list_remove(node, head, is_empty(old));
+        head->next = chain;
+        chain = vli_frame_pfn(head).n;
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    return chain;
+}
+
 uintptr_t vli_slabs_take_one(struct vl_cache *cache)
 {
     struct vli_slab_node *node = &cache->node[0];

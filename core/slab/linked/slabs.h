@@ -34,6 +34,10 @@ uintptr_t vli_slabs_take(struct vl_frame *head);
  * W's list; NULL: there is none. Context: any. */
 struct vl_frame *vli_slabs_take_partial(struct vl_cache *cache, uintptr_t *out_list);
 
+/** vli_slabs_freeze_partial() - the slabs of the node's list that are in use are frozen and left to
+ * the caller. Returns: the number of the first one's head frame, linked by `next`. Context: any. */
+uint32_t vli_slabs_freeze_partial(struct vl_cache *cache);
+
 /** vli_slabs_take_one() - one unit of a slab that stays in the node's list as long as it has one;
  * 0: there is none. Context: any. */
 uintptr_t vli_slabs_take_one(struct vl_cache *cache);

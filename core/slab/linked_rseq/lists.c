@@ -20,6 +20,7 @@
 #include "core/slab/linked/slabs.h"
 #include "core/slab/linked/word.h"
 #include "core/slab/process.h"
+#include "core/base/bits.h"
 #include "core/base/log.h"
 
 uintptr_t vli_list_slab_bytes[VLI_CACHES_MAX];
@@ -263,11 +264,43 @@ void vli_slab_locks(void (*fn)(_Atomic uint32_t *word))
     }
 }
 
+/* Tells the pages of a list's units behind those with their links. */
+static size_t purge_list(const struct vl_cache *cache, uintptr_t list,
+                         void (*give_back)(uintptr_t start, size_t bytes))
+{
+    size_t bytes = 0;
+
+    for (uintptr_t unit = list; !vli_list_is_end(unit); unit = link_of(unit)) {
+        uintptr_t start = vli_round_up(unit + VLI_SLAB_LINK_BYTES, VL_PAGE_SIZE);
+        uintptr_t end = vli_round_down(unit + cache->unit_bytes, VL_PAGE_SIZE);
+
+        if (end > start) {
+            give_back(start, end - start);
+            bytes += end - start;
+        }
+    }
+    return bytes;
+}
+
+/* What was told is not remembered: nobody is told when the unit is taken, and used, again. */
 size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start, size_t bytes))
 {
-    (void)cache;
-    (void)give_back;
-    return 0;
+    uint32_t next;
+    uint32_t at;
+    size_t bytes = 0;
+
+    if (cache->unit_bytes <= VL_PAGE_SIZE) {
+        return 0;
+    }
+    for (at = vli_slabs_freeze_partial(cache); at != VLI_FRAME_LINK_NONE; at = next) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
+        uintptr_t list = vli_slabs_take(head);
+
+        next = head->next;
+        bytes += purge_list(cache, list, give_back);
+        leave(cache, list);
+    }
+    return bytes;
 }
 
 bool vli_slab_is_free(struct vl_cache *cache, uintptr_t unit)
