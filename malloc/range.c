@@ -272,35 +272,60 @@ static size_t fill_holes(size_t bytes)
     return got;
 }
 
-/* A block becomes a hole. False: it is not wholly free, or Linux must keep what is behind it. The
+/* May the block at @at be wholly free? One of which only the first part is free bears a mark, where
+ * the frame strategy marks heads. */
+static bool looks_free(size_t at)
+{
+    const struct vl_frame *head = vli_frame_of(block_at(at));
+
+    return vli_frame_type(head) == VLI_FRAME_STOCK && !vli_frame_is_absent(head) &&
+           !vli_frame_is_marked(head, VLI_FRAME_BUDDY);
+}
+
+/* Blocks become holes. False: they are not wholly free, or Linux must keep what is behind them. The
  * lock is held. */
-static bool make_hole(size_t at)
+static bool make_hole(size_t at, size_t bytes)
 {
     struct vl_frame *frames = vli_frame_of(block_at(at));
     void *start = vl_host_phys_to_virt((struct vl_pa){at});
 
-    if (vli_frame_type(frames) != VLI_FRAME_STOCK || vli_frame_is_absent(frames) ||
-        vl_frame_offline(block_at(at), block_at(at + BLOCK_BYTES)) != VL_OK) {
+    if (bytes == 0 || vl_frame_offline(block_at(at), block_at(at + bytes)) != VL_OK) {
         return false;
     }
-    if (madvise(start, BLOCK_BYTES, MADV_DONTNEED) != 0) {
-        if (vl_frame_online(block_at(at), block_at(at + BLOCK_BYTES)) != VL_OK) {
+    if (madvise(start, bytes, MADV_DONTNEED) != 0) {
+        if (vl_frame_online(block_at(at), block_at(at + bytes)) != VL_OK) {
             vli_die("vellum malloc: block at %p is online already", start);
         }
         return false;
     }
-    hole_bytes += BLOCK_BYTES;
-    vli_limit_give(BLOCK_BYTES);
-    (void)madvise(frames, BLOCK_FRAMES * sizeof(*frames), MADV_DONTNEED);
+    hole_bytes += bytes;
+    vli_limit_give(bytes);
+    (void)madvise(frames, (bytes >> VL_PAGE_SHIFT) * sizeof(*frames), MADV_DONTNEED);
     return true;
 }
 
-/* Blocks that are wholly free, the last ones, become holes: up to @frames frames. */
+/* Blocks that are wholly free, the last ones, become holes: up to @frames frames. Neighbours at
+ * once, if that can be: each offlining looks at all free blocks. */
 static void make_holes(uint64_t frames)
 {
+    uint64_t most = frames & ~(uint64_t)(BLOCK_FRAMES - 1);
+    size_t left = (size_t)most << VL_PAGE_SHIFT;
+    size_t end;
+
     vl_host_lock(&vli_grow_word);
-    for (size_t at = online_end; at > 0 && frames >= BLOCK_FRAMES; at -= BLOCK_BYTES) {
-        frames -= make_hole(at - BLOCK_BYTES) ? BLOCK_FRAMES : 0;
+    for (size_t at = online_end; at > 0 && left > 0;) {
+        end = at;
+        while (at > 0 && end - at < left && looks_free(at - BLOCK_BYTES)) {
+            at -= BLOCK_BYTES;
+        }
+        if (make_hole(at, end - at)) {
+            left -= end - at;
+        } else {
+            for (; end > at; end -= BLOCK_BYTES) {
+                left -= make_hole(end - BLOCK_BYTES, BLOCK_BYTES) ? BLOCK_BYTES : 0;
+            }
+        }
+        at -= at > 0 && left > 0 ? BLOCK_BYTES : 0; /* what stands there is not free */
     }
     vl_host_unlock(&vli_grow_word);
 }
