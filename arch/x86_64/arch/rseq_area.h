@@ -126,12 +126,15 @@ no:
     return false;
 }
 
-/** vli_slot_number() - number of the area that this thread would use now; 0 while it has none. */
+/** vli_slot_number() - number of the area that this thread would use now; any while it has none. */
 static inline uint32_t vli_slot_number(void)
 {
-    int32_t number = *(volatile int32_t *)&vli_rseq_at(vli_rseq_offset)->cpu_id;
+    uint32_t number;
 
-    return number < 0 ? 0 : (uint32_t)number;
+    __asm__ volatile("movl %%fs:4(%[offset]), %[number]"
+                     : [number] "=r"(number)
+                     : [offset] "r"(vli_rseq_offset));
+    return number;
 }
 
 /** vli_rseq_was_away() - has Linux run something else since this thread's last sequence? It clears

@@ -56,13 +56,6 @@ void vli_unit_give(struct vl_cache *cache, uintptr_t unit)
     (void)vli_slabs_release(cache, &out);
 }
 
-uintptr_t vli_sheaf_new(const struct vli_slab_node *node)
-{
-    uintptr_t block = vli_unit_take(vli_sheaves, VL_ATOMIC | VL_MAY_FAIL);
-
-    return block == 0 ? VLI_SHEAF_NONE : vli_sheaf_make_empty(node, block + vli_sheaves->shift);
-}
-
 void vli_sheaf_end(uintptr_t block)
 {
     vli_unit_give(vli_sheaves, block - vli_sheaves->shift);
@@ -86,18 +79,28 @@ static VLI_RACY bool has_borrowed(const volatile struct vli_slab_home *home)
     return home->borrowed != 0;
 }
 
-/* @top: a sheaf that holds something. */
-static struct place place_for(struct vl_cache *cache, uintptr_t top)
+/* Where other homes have slabs, too. */
+static VLI_NOINLINE struct place place_among(struct vl_cache *cache, uint32_t here, uintptr_t top)
 {
-    uint32_t here = vli_home_here();
-    uint32_t number = vli_homes_mask == 0 ? 0 : vli_home_of(cache, *((uintptr_t *)top - 1));
     struct place place = {vli_home_at(cache, here), false};
+    uint32_t number = vli_home_of(cache, *((uintptr_t *)top - 1));
 
     if (number != here) {
         place.is_borrowed = has_borrowed(place.home);
         place.home = place.is_borrowed ? place.home : vli_home_at(cache, number);
     }
     return place;
+}
+
+/* @top: a sheaf that holds something. */
+static inline struct place place_for(struct vl_cache *cache, uintptr_t top)
+{
+    uint32_t here = vli_home_here();
+
+    if (VLI_LIKELY(vli_home_is_only(cache, here))) {
+        return (struct place){vli_home_at(cache, here), false};
+    }
+    return place_among(cache, here, top);
 }
 
 static bool has_room(const struct vli_slab_node *node, struct vli_slab_home *home, uint64_t units)
@@ -108,15 +111,16 @@ static bool has_room(const struct vli_slab_node *node, struct vli_slab_home *hom
 }
 
 /* A full sheaf goes into the barn if there is room. */
-static bool keeps(const struct vli_slab_node *node, struct vli_slab_home *home, uintptr_t top,
-                  bool is_borrowed) VL_REQUIRES(&home->lock)
+static inline bool keeps(const struct vli_slab_node *node, struct vli_slab_home *home,
+                         uintptr_t top, bool is_borrowed) VL_REQUIRES(&home->lock)
 {
-    uintptr_t block = vli_sheaf_block(top);
-    uint32_t units = home->full_units + vli_sheaf_capacity(top);
+    uintptr_t block = top - VLI_SHEAF_BYTES; /* a full one's */
+    uint32_t units;
 
     if (!vli_sheaf_is_full(top)) {
         return false;
     }
+    units = home->full_units + (uint32_t)vli_sheaf_words(block)[VLI_SHEAF_CAPACITY];
     if (is_borrowed && home->borrowed > 0) {
         home->borrowed--;
     } else if (!has_room(node, home, units)) {
@@ -132,12 +136,12 @@ static bool keeps(const struct vli_slab_node *node, struct vli_slab_home *home, 
 /* The first full sheaf; there is one. */
 static uintptr_t remove_full(struct vli_slab_home *home) VL_REQUIRES(&home->lock)
 {
-    uintptr_t top = home->full + VLI_SHEAF_BYTES;
+    uintptr_t block = home->full;
 
-    home->full = *link_of(home->full);
+    home->full = *link_of(block);
     home->full_count--;
-    home->full_units -= vli_sheaf_capacity(top);
-    return top;
+    home->full_units -= (uint32_t)vli_sheaf_words(block)[VLI_SHEAF_CAPACITY];
+    return block + VLI_SHEAF_BYTES;
 }
 
 /* An empty one is kept if there is room. */
@@ -224,9 +228,15 @@ static void borrow(struct vl_cache *cache, uint32_t here, uintptr_t full, uintpt
     }
 }
 
-static VLI_RACY bool seems_to_have(const volatile struct vli_slab_home *home)
+/* What homes seem to have. */
+static VLI_RACY bool has_full(const volatile struct vli_slab_home *home)
 {
     return home->full_count != 0;
+}
+
+static VLI_RACY bool has_vacant(const volatile struct vli_slab_home *home)
+{
+    return home->vacant_count != 0;
 }
 
 /* A full sheaf of another home, or NONE. */
@@ -235,7 +245,7 @@ static uintptr_t full_of_other(struct vli_slab_home *home, enum vli_wait wait) V
     uintptr_t top = VLI_SHEAF_NONE;
     unsigned long flags;
 
-    if (!seems_to_have(home)) {
+    if (!has_full(home)) {
         return top;
     }
     if (wait == VLI_WAIT_LOCK) {
@@ -266,6 +276,37 @@ uintptr_t vli_barn_of_others(struct vl_cache *cache, enum vli_wait wait, uintptr
     }
     wanted = vli_sheaf_wanted(node, vli_sheaf_capacity(top));
     return top + vli_homes_take(cache, here, wait, wanted, (uintptr_t *)top) * sizeof(uintptr_t);
+}
+
+/* An empty sheaf of another home, or NONE. */
+static uintptr_t vacant_of_others(struct vl_cache *cache)
+{
+    uint32_t here = vli_home_here();
+    uintptr_t top = VLI_SHEAF_NONE;
+
+    for (uint32_t i = 1; i <= vli_homes_mask && top == VLI_SHEAF_NONE; i++) {
+        struct vli_slab_home *home = vli_home_at(cache, (here + i) & vli_homes_mask);
+        unsigned long flags;
+
+        if (has_vacant(home) && vli_spin_try_lock_irq(&home->lock, VLI_RANK_SLAB_NODE, &flags)) {
+            top = remove_vacant(&cache->node[0], home);
+            vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
+        }
+    }
+    return top;
+}
+
+uintptr_t vli_sheaf_new(struct vl_cache *cache)
+{
+    uintptr_t top = vacant_of_others(cache);
+    uintptr_t block;
+
+    if (top != VLI_SHEAF_NONE) {
+        return top;
+    }
+    block = vli_unit_take(vli_sheaves, VL_ATOMIC | VL_MAY_FAIL);
+    return block == 0 ? VLI_SHEAF_NONE
+                      : vli_sheaf_make_empty(&cache->node[0], block + vli_sheaves->shift);
 }
 
 /* ---------------------------------------------------------------------------- sheaves given away

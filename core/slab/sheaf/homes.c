@@ -159,6 +159,7 @@ static uint32_t take_from(struct vl_cache *cache, struct vli_slab_home *from, ui
     if (first == VLI_FRAME_LINK_NONE) {
         return had;
     }
+    vli_home_use(cache, here);
     flags = vli_spin_lock_irq(&home->lock, VLI_RANK_SLAB_NODE);
     arrive(cache, home, here, first, &out);
     had = vli_slabs_take(cache, home, count, lowest);
@@ -194,41 +195,3 @@ uint64_t vli_slabs_units_free(struct vl_cache *cache)
     }
     return units;
 }
-
-#if defined(VL_HOST_RSEQ)
-VLI_RACY uint64_t vli_slab_frames_kept(void)
-{
-    uint64_t frames = 0;
-
-    for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        const struct vl_cache *cache = &vli_caches[i];
-
-        for (uint32_t number = 0; number <= vli_homes_mask; number++) {
-            const volatile struct vli_slab_home *home = vli_home_at(cache, number);
-
-            frames += ((uint64_t)home->full_units * cache->unit_bytes) >> VL_PAGE_SHIFT;
-            frames += (uint64_t)home->empty_count << cache->order;
-        }
-    }
-    return frames;
-}
-
-void vli_slab_locks(void (*fn)(_Atomic uint32_t *word))
-{
-    for (uint32_t number = 0; number <= vli_homes_mask; number++) {
-        for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-            fn(&vli_slab_homes[number][i].lock.word.both);
-        }
-    }
-}
-
-bool vli_slab_is_free(struct vl_cache *cache, uintptr_t unit) VL_NO_LOCK_CHECK
-{
-    unsigned long flags;
-    struct vli_slab_home *home = vli_home_lock(cache, vli_slab_head(vli_virt_frame(unit)), &flags);
-    bool is_free = vli_slabs_is_free(cache, unit);
-
-    vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
-    return is_free;
-}
-#endif

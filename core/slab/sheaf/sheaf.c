@@ -94,7 +94,6 @@ static uintptr_t find_units(struct vl_cache *cache, vl_how_t how, uintptr_t top)
  */
 static bool refill(struct vl_cache *cache, vl_how_t *how)
 {
-    struct vli_slab_node *node = &cache->node[0];
     uintptr_t top = vli_slot_swap(cache->index, VLI_SHEAF_SPARE, VLI_SHEAF_NONE);
 
     if (top == VLI_SHEAF_STOPPED) {
@@ -104,7 +103,7 @@ static bool refill(struct vl_cache *cache, vl_how_t *how)
         top = vli_barn_full(cache, top);
     }
     if (top == VLI_SHEAF_NONE) {
-        top = vli_sheaf_new(node);
+        top = vli_sheaf_new(cache);
         if (top == VLI_SHEAF_NONE) {
             return false;
         }
@@ -150,7 +149,7 @@ static bool make_room(struct vl_cache *cache)
         top = vli_barn_vacant(cache, top);
     }
     if (top == VLI_SHEAF_NONE) {
-        top = vli_sheaf_new(node);
+        top = vli_sheaf_new(cache);
     } else if (vli_sheaf_units(top) == 0) {
         top = vli_sheaf_make_empty(node, vli_sheaf_block(top));
     }

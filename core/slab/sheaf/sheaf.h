@@ -82,8 +82,9 @@ uintptr_t vli_unit_take(struct vl_cache *cache, vl_how_t how);
 /** vli_unit_give() - one straight into its slab. Context: any, no home's lock held. */
 void vli_unit_give(struct vl_cache *cache, uintptr_t unit);
 
-/** vli_sheaf_new() - a new empty sheaf, or NONE when there is no memory. */
-uintptr_t vli_sheaf_new(const struct vli_slab_node *node);
+/** vli_sheaf_new() - an empty sheaf for a CPU whose home has none, or NONE when there is no memory.
+ */
+uintptr_t vli_sheaf_new(struct vl_cache *cache);
 
 /** vli_sheaf_end() - its block is not needed any more. */
 void vli_sheaf_end(uintptr_t block);

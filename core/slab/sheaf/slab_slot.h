@@ -90,18 +90,6 @@ uint32_t vli_sheaf_fill(uintptr_t top);
 uint64_t vli_sheaf_barn_units(struct vl_cache *cache);
 
 #if defined(VL_HOST_RSEQ)
-/** vli_slab_frames_kept() - frames that caches keep without need, about: slabs with no unit in use,
- * and what full sheaves that wait hold. Context: any. */
-uint64_t vli_slab_frames_kept(void);
-
-/** vli_slab_locks() - calls @fn for the word of each lock of all caches, in the order in which they
- * may be taken together. */
-void vli_slab_locks(void (*fn)(_Atomic uint32_t *word));
-
-/** vli_slab_is_free() - is this unit, of a slab of @cache with units in use, marked as free in its
- * slab now? Context: any, no home's lock held. */
-bool vli_slab_is_free(struct vl_cache *cache, uintptr_t unit);
-
 /** vli_sheaf_areas() - the host calls @fn for each area that it keeps, in turn, nobody using it
  * meanwhile. */
 void vli_sheaf_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *arg);

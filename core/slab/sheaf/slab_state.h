@@ -73,6 +73,7 @@ struct vli_slab_node {
     uint32_t full_max;                      /* units in full sheaves that a barn keeps */
     uint32_t capacity_min;                  /* least units that a sheaf has room for */
     uint32_t capacity_max;                  /* most; 0: no CPU keeps any */
+    _Atomic uint32_t homes;                 /* a bit for each that ever had a slab */
     _Atomic uint32_t capacity;              /* of a new sheaf; changes with the slabs */
     _Atomic uint32_t vacant_max;            /* empty sheaves that a barn keeps; the same */
     VLI_ALIGNED(64) _Atomic uint64_t slabs; /* of all homes, in any state */

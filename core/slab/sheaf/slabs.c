@@ -81,7 +81,7 @@ uint32_t vli_slabs_take(struct vl_cache *cache, struct vli_slab_home *home, uint
 /* ---------------------------------------------------------------------------- units go back in */
 
 /* The head of the slab that @unit is of. */
-static struct vl_frame *head_of_unit(const struct vl_cache *cache, uintptr_t unit)
+static inline struct vl_frame *head_of_unit(const struct vl_cache *cache, uintptr_t unit)
 {
     struct vl_frame *frame = vli_virt_frame(unit);
 
@@ -185,16 +185,6 @@ static uint32_t give_to(const struct vl_cache *cache, const struct vli_slab *sla
     return given;
 }
 
-/* Units of a slab on its way to the home are marked only: who brings it counts them. */
-static uint32_t give_moving(const struct vl_cache *cache, const struct vli_slab *slab,
-                            const uintptr_t *units, uint32_t count)
-{
-    uint32_t given = give_to(cache, slab, units, count);
-
-    vli_slab_set_free(slab->head, vli_slab_free(slab->head) + given);
-    return given;
-}
-
 uint32_t vli_slabs_give_home(struct vl_cache *cache, struct vli_slab_home *home, uintptr_t *units,
                              uint32_t count, struct vli_slabs_out *out)
 {
@@ -207,14 +197,16 @@ uint32_t vli_slabs_give_home(struct vl_cache *cache, struct vli_slab_home *home,
         struct vli_slab slab = vli_slab_of(cache, head);
         uint32_t place = vli_slab_place(head);
 
-        if (VLI_LIKELY(place == number)) {
-            given = give_to(cache, &slab, units + at, count - at);
-            vli_slab_settle(cache, home, &slab, given, out);
-        } else if (place == (number | VLI_HOME_MOVES)) {
-            given = give_moving(cache, &slab, units + at, count - at);
-        } else {
+        if ((place & ~VLI_HOME_MOVES) != number) {
             units[left++] = units[at];
             given = 1;
+            continue;
+        }
+        given = give_to(cache, &slab, units + at, count - at);
+        if (VLI_LIKELY(place == number)) {
+            vli_slab_settle(cache, home, &slab, given, out);
+        } else { /* it is on its way here: who brings it counts them */
+            vli_slab_set_free(head, vli_slab_free(head) + given);
         }
     }
     return left;

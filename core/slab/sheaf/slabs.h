@@ -38,7 +38,7 @@
 #define VLI_HOME_MOVES 0x8000u
 
 /* Of all caches, one home's together: CPUs with different numbers share no line, nor one beside. */
-extern struct vli_slab_home vli_slab_homes[VLI_SLAB_HOMES][VLI_CACHES_MAX];
+extern struct vli_slab_home vli_slab_homes[VLI_SLAB_HOMES][VLI_CACHES_MAX] VLI_HIDDEN;
 
 /* Homes that are in use, less 1: a power of 2, less 1. */
 extern uint32_t vli_homes_mask VLI_HIDDEN;
@@ -55,6 +55,22 @@ static inline struct vli_slab_home *vli_home_at(const struct vl_cache *cache, ui
 static inline uint32_t vli_home_here(void)
 {
     return VLI_SLAB_HOMES == 1 ? 0 : vli_slot_number() & vli_homes_mask;
+}
+
+/** vli_home_is_only() - home number @here has all of the cache's slabs. */
+static inline bool vli_home_is_only(const struct vl_cache *cache, uint32_t here)
+{
+    return atomic_load_explicit(&cache->node[0].homes, memory_order_relaxed) >> here == 1u;
+}
+
+/** vli_home_use() - home number @here gets slabs. */
+static inline void vli_home_use(struct vl_cache *cache, uint32_t here)
+{
+    _Atomic uint32_t *homes = &cache->node[0].homes;
+
+    if ((atomic_load_explicit(homes, memory_order_relaxed) >> here & 1u) == 0) {
+        atomic_fetch_or_explicit(homes, 1u << here, memory_order_relaxed);
+    }
 }
 
 /** vli_home_of() - number of the home of a unit's slab, as of now. The unit is not free, or its

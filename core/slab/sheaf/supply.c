@@ -82,6 +82,7 @@ bool vli_slabs_new(struct vl_cache *cache, vl_how_t how)
     slab = vli_slab_of(cache, head);
     fill_slab(cache, &slab);
     vli_slab_set_place(head, here);
+    vli_home_use(cache, here);
     atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
     atomic_fetch_add_explicit(&node->units, slab.shape->units, memory_order_relaxed);
@@ -196,6 +197,7 @@ void vli_slabs_layout(struct vl_cache *cache)
     struct vli_slab_node *node = &cache->node[0];
     uint32_t each = VL_HOST_SLABS_KEPT / (vli_homes_mask + 1u);
 
+    atomic_store_explicit(&node->homes, 0, memory_order_relaxed);
     node->empty_max = each == 0 ? 1 : each;
     node->reciprocal = ((uint64_t)1 << 32) / cache->unit_bytes + 1u;
     node->shape[0] = shape_of(cache->unit_bytes, cache->order);
