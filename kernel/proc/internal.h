@@ -329,6 +329,9 @@ struct user_time {
     int64_t sub; /* ns or us */
 };
 
+/** thread_policy_set() - what sched_getscheduler() tells of a thread (sys_sched.c). Returns: 0, or
+ * -EPERM where only root may. */
+long thread_policy_set(struct thread *thread, uint32_t policy);
 /** user_timespec_get() - Returns: 0, -EFAULT, -EINVAL. */
 long user_timespec_get(uint64_t user, uint64_t *out_ns);
 long user_timespec_put(uint64_t user, uint64_t ns);

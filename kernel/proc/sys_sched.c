@@ -1,6 +1,7 @@
 /*
- * sys_sched.c - scheduling calls. There is one policy, SCHED_OTHER, with nice values; the
- * real-time policies are refused as a kernel refuses who lacks the right.
+ * sys_sched.c - scheduling calls. There is one policy, SCHED_OTHER, with nice values; SCHED_BATCH
+ * and SCHED_IDLE are kept, inherited and told, and have no effect; the real-time policies are
+ * refused as a kernel refuses who lacks the right.
  */
 #include "kernel/proc/internal.h"
 
@@ -9,7 +10,7 @@
 #define SCHED_RR    2
 #define SCHED_BATCH 3
 #define SCHED_IDLE  5
-#define SCHED_RESET 0x40000000
+#define SCHED_RESET ((int)THREAD_POLICY_RESET)
 
 enum priority_which { PRIO_PROCESS, PRIO_PGRP, PRIO_USER };
 
@@ -114,8 +115,22 @@ static long policy_check(int policy, int priority)
     }
 }
 
+long thread_policy_set(struct thread *thread, uint32_t policy)
+{
+    bool leaves_idle = (thread->policy & ~THREAD_POLICY_RESET) == SCHED_IDLE &&
+                       (policy & ~THREAD_POLICY_RESET) != SCHED_IDLE;
+    bool keeps_nice = (thread->policy & ~policy & THREAD_POLICY_RESET) != 0;
+
+    if ((leaves_idle || keeps_nice) && !capable_root()) {
+        return -EPERM;
+    }
+    thread->policy = policy;
+    return 0;
+}
+
 SYSCALL(sched_setscheduler)
 {
+    struct thread *thread;
     uint32_t priority;
     long result;
 
@@ -125,8 +140,16 @@ SYSCALL(sched_setscheduler)
     if (get_user32(&priority, (uint64_t)c) != VL_OK) {
         return -EFAULT;
     }
-    result = thread_exists((uint32_t)a);
-    return result != 0 ? result : policy_check((int)b, (int)priority);
+    thread = thread_of((uint32_t)a);
+    if (thread == NULL) {
+        return -ESRCH;
+    }
+    result = policy_check((int)b, (int)priority);
+    if (result == 0) {
+        result = thread_policy_set(thread, (uint32_t)b);
+    }
+    thread_put(thread);
+    return result;
 }
 
 SYSCALL(sched_setparam)
@@ -146,7 +169,15 @@ SYSCALL(sched_setparam)
 
 SYSCALL(sched_getscheduler)
 {
-    return (int32_t)a < 0 ? -EINVAL : thread_exists((uint32_t)a);
+    struct thread *thread = (int32_t)a < 0 ? NULL : thread_of((uint32_t)a);
+    long policy;
+
+    if (thread == NULL) {
+        return (int32_t)a < 0 ? -EINVAL : -ESRCH;
+    }
+    policy = (long)thread->policy;
+    thread_put(thread);
+    return policy;
 }
 
 SYSCALL(sched_getparam)

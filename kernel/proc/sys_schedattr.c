@@ -1,9 +1,9 @@
 /*
  * sys_schedattr.c - sched_setattr, sched_getattr, ioprio_set and ioprio_get of one thread.
  *
- * As in sys_sched.c there is one policy: of what sched_setattr() sets the nice value is kept, and
- * the real-time and deadline policies are refused as a kernel refuses who lacks the right. An I/O
- * priority is kept, inherited and told, and has no effect: nothing here waits for a disk.
+ * As in sys_sched.c there is one policy: of what sched_setattr() sets the nice value has effect,
+ * and the real-time and deadline policies are refused as a kernel refuses who lacks the right. An
+ * I/O priority is kept, inherited and told, and has no effect: nothing here waits for a disk.
  */
 #include "kernel/proc/internal.h"
 
@@ -115,11 +115,30 @@ static long attr_check(const struct sched_attr *attr)
     return is_real_time ? -EPERM : 0;
 }
 
+/* Sets what was checked. Returns: 0, -EPERM. */
+static long attr_apply(const struct sched_attr *attr, struct thread *thread)
+{
+    uint32_t reset = (attr->flags & FLAG_RESET_ON_FORK) != 0 ? THREAD_POLICY_RESET : 0;
+    bool keeps_nice = (attr->flags & FLAG_KEEP_PARAMS) != 0;
+    int32_t nice = attr->nice < -20 ? -20 : attr->nice > 19 ? 19 : attr->nice;
+    long result = 0;
+
+    if (!keeps_nice && nice < thread->nice && !capable_root()) {
+        return -EPERM;
+    }
+    if ((attr->flags & FLAG_KEEP_POLICY) == 0) {
+        result = thread_policy_set(thread, attr->policy | reset);
+    }
+    if (result == 0 && !keeps_nice) {
+        thread->nice = nice;
+    }
+    return result;
+}
+
 SYSCALL(sched_setattr)
 {
     struct sched_attr attr;
     struct task_hold hold;
-    int32_t nice;
     long result;
 
     if (b == 0 || (int32_t)a < 0 || (uint32_t)c != 0) {
@@ -129,7 +148,6 @@ SYSCALL(sched_setattr)
     if (result != 0) {
         return result;
     }
-    nice = attr.nice < -20 ? -20 : attr.nice > 19 ? 19 : attr.nice;
     if ((int32_t)attr.policy < 0) {
         return -EINVAL;
     }
@@ -137,12 +155,8 @@ SYSCALL(sched_setattr)
         return -ESRCH;
     }
     result = attr_check(&attr);
-    if (result == 0 && (attr.flags & FLAG_KEEP_PARAMS) == 0) {
-        if (nice < hold.task->thread->nice && !capable_root()) {
-            result = -EPERM;
-        } else {
-            hold.task->thread->nice = nice;
-        }
+    if (result == 0) {
+        result = attr_apply(&attr, hold.task->thread);
     }
     task_let_go(&hold);
     return result;
@@ -150,7 +164,7 @@ SYSCALL(sched_setattr)
 
 SYSCALL(sched_getattr)
 {
-    struct sched_attr attr = {.size = ATTR_BYTES, .policy = SCHED_OTHER};
+    struct sched_attr attr = {.size = ATTR_BYTES};
     struct task_hold hold;
     uint32_t size = (uint32_t)c;
 
@@ -161,6 +175,8 @@ SYSCALL(sched_getattr)
         return -ESRCH;
     }
     attr.nice = hold.task->thread->nice;
+    attr.policy = hold.task->thread->policy & ~THREAD_POLICY_RESET;
+    attr.flags = attr.policy != hold.task->thread->policy ? FLAG_RESET_ON_FORK : 0;
     task_let_go(&hold);
     return copy_to_user((uint64_t)b, &attr, sizeof(attr)) == VL_OK ? 0 : -EFAULT;
 }

@@ -130,7 +130,8 @@ enum vl_status thread_create_user(struct thread **out, const struct trap_frame *
     prepare_stack(thread, (uintptr_t)thread_frame(thread) - 8, thread_start_user);
     thread->fs_base = self->fs_base;
     thread->gs_base = self->gs_base;
-    thread->nice = self->nice;
+    thread->policy = self->policy & ~THREAD_POLICY_RESET;
+    thread->nice = thread->policy != self->policy && self->nice < 0 ? 0 : self->nice;
     thread->affinity = self->affinity;
     fpu_copy_to(thread);
     *out = thread;

@@ -37,6 +37,9 @@ enum thread_state {
 #define WORK_SIGNAL  2u /* call proc_return_work() */
 #define WORK_FPU     4u /* load the FPU registers */
 
+/* In policy: SCHED_RESET_ON_FORK. */
+#define THREAD_POLICY_RESET 0x40000000u
+
 struct thread {
     struct vl_thread vl;    /* first: vl_host_thread() */
     _Atomic uint32_t work;  /* WORK_* */
@@ -53,6 +56,7 @@ struct thread {
     uint32_t cpu;      /* run queue that it belongs to */
     uint32_t on_queue; /* runs or is queued there */
     int32_t nice;
+    uint32_t policy; /* SCHED_*, with the bit to reset it on fork: told, without effect */
     uint64_t vruntime;
     uint64_t run_start_ns; /* when it got the CPU */
     uint64_t run_ns;       /* CPU time used so far, without the current stretch */

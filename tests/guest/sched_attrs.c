@@ -88,6 +88,54 @@ static void attributes(void)
     record("get, bad address", get(0, (struct attr *)8, 48, 0));
 }
 
+static long policy(int which)
+{
+    const struct sched_param parameter = {0};
+    return syscall(SYS_sched_setscheduler, 0, which, &parameter);
+}
+
+static void policies_inherited(void)
+{
+    struct attr attr;
+    record("policy", syscall(SYS_sched_getscheduler, 0));
+    record("get", get(0, &attr, 48, 0));
+    record("policy", attr.policy);
+    record("flags", attr.flags);
+    record("nice", attr.nice);
+}
+
+static void policies_without_right(void)
+{
+    check(setuid(1000) == 0, "another user");
+    record("batch", policy(SCHED_BATCH));
+    record("idle", policy(SCHED_IDLE));
+    record("out of idle", policy(SCHED_OTHER));
+    record("policy", syscall(SYS_sched_getscheduler, 0));
+    record("reset on fork", policy(SCHED_IDLE | SCHED_RESET_ON_FORK));
+    record("and back", policy(SCHED_IDLE));
+}
+
+/* What has no effect is told, and inherited. */
+static void policies(void)
+{
+    struct attr attr = {.size = 48, .policy = SCHED_BATCH, .nice = -3};
+    record("idle", policy(SCHED_IDLE));
+    record("policy", syscall(SYS_sched_getscheduler, 0));
+    record("batch", policy(SCHED_BATCH));
+    record("policy", syscall(SYS_sched_getscheduler, 0));
+    in_child("user", policies_without_right);
+    attr.flags = 1;
+    record("set", set(0, &attr, 0));
+    record("policy", syscall(SYS_sched_getscheduler, 0));
+    in_child("child", policies_inherited);
+    policies_inherited();
+    attr = (struct attr){.size = 48, .policy = SCHED_IDLE, .flags = 8};
+    record("keep policy", set(0, &attr, 0));
+    policies_inherited();
+    record("other", policy(SCHED_OTHER));
+    policies_inherited();
+}
+
 static void io_priorities(void)
 {
     record("none yet", io(0));
@@ -141,6 +189,7 @@ int main(void)
 {
     attributes();
     io_priorities();
+    in_child("policies", policies);
     in_child("child", inherited);
     in_child("user", without_right);
     clock_state();
