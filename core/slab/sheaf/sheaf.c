@@ -75,7 +75,9 @@ static bool grow(struct vl_cache *cache, vl_how_t how, uint32_t capacity)
 static uintptr_t find_units(struct vl_cache *cache, vl_how_t how, uintptr_t top)
 {
     for (;;) {
-        top = vli_barn_of_others(cache, VLI_WAIT_NOT, top);
+        if (vli_homes_mask != 0) {
+            top = vli_barn_of_others(cache, VLI_WAIT_NOT, top);
+        }
         if (vli_sheaf_units(top) != 0) {
             return top;
         }

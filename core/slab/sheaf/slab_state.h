@@ -68,6 +68,7 @@ _Static_assert(sizeof(struct vli_slab_home) == 64, "one cache line");
 /* What is one for all homes; fixed at creation but for the atomic ones, which are relaxed. */
 struct vli_slab_node {
     VLI_ALIGNED(64) uint64_t reciprocal;    /* 2^32 / unit_bytes, rounded up */
+    struct vli_slab_home *home;             /* number 0; the others: vli_home_at() */
     struct vli_slab_shape shape[2];         /* of the cache's order, and of its order_min */
     uint32_t empty_max;                     /* slabs with no unit in use that a home keeps */
     uint32_t full_max;                      /* units in full sheaves that a barn keeps */

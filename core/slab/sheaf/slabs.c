@@ -188,7 +188,7 @@ static uint32_t give_to(const struct vl_cache *cache, const struct vli_slab *sla
 uint32_t vli_slabs_give_home(struct vl_cache *cache, struct vli_slab_home *home, uintptr_t *units,
                              uint32_t count, struct vli_slabs_out *out)
 {
-    uint32_t number = (uint32_t)(home - &vli_slab_homes[0][0]) / VLI_CACHES_MAX;
+    uint32_t number = (uint32_t)(home - cache->node[0].home) / VLI_CACHES_MAX;
     uint32_t left = 0;
     uint32_t given;
 

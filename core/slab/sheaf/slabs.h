@@ -48,7 +48,7 @@ void vli_homes_init(void);
 
 static inline struct vli_slab_home *vli_home_at(const struct vl_cache *cache, uint32_t number)
 {
-    return &vli_slab_homes[number][cache->index];
+    return cache->node[0].home + number * VLI_CACHES_MAX;
 }
 
 /** vli_home_here() - number of this CPU's home; the thread may be elsewhere at once. */
