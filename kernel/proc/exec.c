@@ -409,9 +409,14 @@ static long exec_user(int dirfd, uint64_t user_path, uint64_t argv, uint64_t env
     if (result != 0) {
         return result;
     }
-    result = (at_flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) != 0
-                 ? -EINVAL
-                 : exec_path(dirfd, path, argv, envp, at_flags);
+    result = -EINVAL;
+    if ((at_flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) == 0) {
+        unsigned tries = 0;
+
+        do {
+            result = exec_path(dirfd, path, argv, envp, at_flags);
+        } while (result == -ENOMEM && memory_again(tries++));
+    }
     user_path_put(path);
     return result;
 }

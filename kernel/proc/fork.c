@@ -388,12 +388,18 @@ static long clone_any(const struct clone_request *request)
     if (result != 0) {
         return result;
     }
-    /* A signal that came before reaches the parent first, so that a group that is being killed
-     * does not outrun the killer by forking. */
-    if (thread_signal_pending(current())) {
-        return -ERESTARTNOINTR;
+    for (unsigned tries = 0;; tries++) {
+        /* A signal that came before reaches the parent first, so that a group that is being killed
+         * does not outrun the killer by forking. */
+        if (thread_signal_pending(current())) {
+            return -ERESTARTNOINTR;
+        }
+        result =
+            (request->flags & CLONE_THREAD) != 0 ? clone_thread(request) : clone_process(request);
+        if (result != -ENOMEM || !memory_again(tries)) {
+            return result;
+        }
     }
-    return (request->flags & CLONE_THREAD) != 0 ? clone_thread(request) : clone_process(request);
 }
 
 SYSCALL(fork)

@@ -22,6 +22,13 @@
 #define NS_PER_SECOND 1000000000ull
 #define NS_PER_US     1000ull
 
+/* ------------------------------------------------------------------------------- oom.c */
+
+/** memory_again() - a call found no memory, @tries times before, and changed nothing: is it worth
+ * another try? The out-of-memory policy was asked, or memory was found to be there.
+ * Context: thread, no locks; waits for a victim. */
+bool memory_again(unsigned tries);
+
 /* ------------------------------------------------------------------------------- pid.c */
 
 extern struct vli_spinlock proc_lock_word;

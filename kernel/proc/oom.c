@@ -157,3 +157,20 @@ bool vl_host_out_of_memory(VLI_UNUSED uint64_t frames)
     } while ((current()->vl.flags & VL_THREAD_KILLED) == 0 && victim_is_dying());
     return found && (current()->vl.flags & VL_THREAD_KILLED) == 0;
 }
+
+/* Enough for each other process to be killed before, where memory is that short. */
+#define TRIES_MAX 256u
+
+bool memory_again(unsigned tries)
+{
+    struct vl_pfn frame;
+
+    if (tries >= TRIES_MAX || thread_signal_pending(current())) {
+        return false;
+    }
+    if (vl_frame_alloc(0, VL_WAIT, &frame) == VL_OK) {
+        vl_frame_free(frame, 0); /* by now there is some again */
+        return true;
+    }
+    return vl_host_out_of_memory(1);
+}
