@@ -210,6 +210,48 @@ static int forks(void)
     return bad;
 }
 
+/* ---- memory that goes back meanwhile ---- */
+
+/* Blocks of more than a page, whose pages go back one by one. */
+static void *busy_large(void *arg)
+{
+    unsigned char *blocks[40] = {NULL};
+
+    for (size_t n = 0; !atomic_load(&has_ended); n++) {
+        size_t i = n * 7 % 40;
+
+        if (blocks[i] != NULL && blocks[i][4500] != (unsigned char)i) {
+            return arg;
+        }
+        free(blocks[i]);
+        blocks[i] = malloc(4600 + n % 40 * 600);
+        blocks[i][4500] = (unsigned char)i;
+    }
+    for (size_t i = 0; i < 40; i++) {
+        free(blocks[i]);
+    }
+    return NULL;
+}
+
+static int trims_beside(void)
+{
+    pthread_t threads[3];
+    void *wrong;
+    int bad = 0;
+
+    for (size_t i = 0; i < 3; i++) {
+        bad += pthread_create(&threads[i], NULL, busy_large, &has_ended) != 0;
+    }
+    for (size_t i = 0; i < 600; i++) {
+        (void)malloc_trim(0);
+    }
+    atomic_store(&has_ended, true);
+    for (size_t i = 0; i < 3; i++) {
+        bad += pthread_join(threads[i], &wrong) != 0 || wrong != NULL;
+    }
+    return bad;
+}
+
 /* ---- bursts ---- */
 
 #define BURST 400u
@@ -483,6 +525,7 @@ static const struct child_case cases[] = {
     {"writable", writable},
     {"at_limit", at_limit},
     {"forks", forks},
+    {"trims_beside", trims_beside},
     {"burst", burst},
     {"twice_while_purged", twice_while_purged},
     {"never_online", never_online},
@@ -570,6 +613,14 @@ static void handlers_of_fork(void **state)
     assert_returns("forks", "secure", 0);
 }
 
+static void trims(void **state)
+{
+    (void)state;
+    assert_returns("trims_beside", NULL, 0);
+    assert_returns("trims_beside", "percpu=0", 0);
+    assert_returns("trims_beside", "secure", 0);
+}
+
 static void bursts(void **state)
 {
     (void)state;
@@ -630,12 +681,19 @@ static void late_runtime(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_environment), cmocka_unit_test(limits_of_linux),
-        cmocka_unit_test(reserves),         cmocka_unit_test(limit_beside_absurd),
-        cmocka_unit_test(handlers_of_fork), cmocka_unit_test(bursts),
-        cmocka_unit_test(bad_frees),        cmocka_unit_test(size_zero),
-        cmocka_unit_test(mappings),         cmocka_unit_test(last_lines),
-        cmocka_unit_test(late_runtime),     cmocka_unit_test(core_dumps),
+        cmocka_unit_test(long_environment),
+        cmocka_unit_test(limits_of_linux),
+        cmocka_unit_test(reserves),
+        cmocka_unit_test(limit_beside_absurd),
+        cmocka_unit_test(handlers_of_fork),
+        cmocka_unit_test(bursts),
+        cmocka_unit_test(bad_frees),
+        cmocka_unit_test(size_zero),
+        cmocka_unit_test(mappings),
+        cmocka_unit_test(last_lines),
+        cmocka_unit_test(trims),
+        cmocka_unit_test(late_runtime),
+        cmocka_unit_test(core_dumps),
     };
 
     child_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -314,10 +314,16 @@ uintptr_t vli_slabs_take_one(struct vl_cache *cache)
     return unit;
 }
 
+uintptr_t vli_slabs_list(struct vl_frame *head)
+{
+    /* Acquire: pairs with the exchanges of those who freed. */
+    return list_of(atomic_load_explicit(vli_slab_word(head), memory_order_acquire),
+                   (uintptr_t)vli_frame_virt(vli_frame_pfn(head)));
+}
+
 bool vli_slabs_has(struct vl_frame *head, uintptr_t unit)
 {
-    uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
-    uintptr_t at = list_of(atomic_load_explicit(vli_slab_word(head), memory_order_acquire), base);
+    uintptr_t at = vli_slabs_list(head);
 
     while (!vli_list_is_end(at) && at != unit) {
         at = atomic_load_explicit(vli_unit_link(at), memory_order_relaxed);
@@ -332,7 +338,9 @@ void vli_slabs_give_checked(struct vl_cache *cache, struct vl_frame *head, uintp
     struct vli_slabs_give give = {unit, unit, 1, false};
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
     bool ends = false;
+    bool done;
     uint64_t old;
+    uint64_t fresh;
 
     if ((unit - base) % cache->unit_bytes != 0 ||
         (unit - base) / cache->unit_bytes >= vli_slab_units(head)) {
@@ -341,10 +349,15 @@ void vli_slabs_give_checked(struct vl_cache *cache, struct vl_frame *head, uintp
     if (vli_slabs_has(head, unit)) {
         vli_panic("0x%lx freed twice", (unsigned long)unit);
     }
-    do {
+    do { /* one whose pages are being given back is frozen */
         old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
-        VL_ASSERT((old & VLI_SLAB_FROZEN) == 0);
-    } while (!give_locked(node, head, old, give_word(&give, old, base), &ends));
+        fresh = give_word(&give, old, base);
+        done = is_listed(fresh)
+                   ? give_locked(node, head, old, fresh, &ends)
+                   : atomic_compare_exchange_strong_explicit(vli_slab_word(head), &old, fresh,
+                                                             memory_order_acq_rel,
+                                                             memory_order_relaxed);
+    } while (!done);
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
     if (ends) {
         (void)slab_release(cache, head);

@@ -46,7 +46,9 @@ uintptr_t vli_slabs_take_one(struct vl_cache *cache);
  * lock, which the caller holds. */
 bool vli_slabs_has(struct vl_frame *head, uintptr_t unit);
 
-/** vli_slabs_give_checked() - as vli_slabs_give() for one unit, where no slab is frozen: panics
+/** vli_slabs_list() - its free units, linked; vli_list_end() when there are none. */
+uintptr_t vli_slabs_list(struct vl_frame *head);
+/** vli_slabs_give_checked() - as vli_slabs_give() for one unit, where no CPU has slabs: panics
  * when it is not a unit's start or is free already. */
 void vli_slabs_give_checked(struct vl_cache *cache, struct vl_frame *head, uintptr_t unit);
 

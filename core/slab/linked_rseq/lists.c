@@ -293,12 +293,13 @@ size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start
         return 0;
     }
     for (at = vli_slabs_freeze_partial(cache); at != VLI_FRAME_LINK_NONE; at = next) {
+        const struct vli_slabs_give thawed = {.unfreezes = true};
         struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
-        uintptr_t list = vli_slabs_take(head);
 
         next = head->next;
-        bytes += purge_list(cache, list, give_back);
-        leave(cache, list);
+        /* Its list stays its own, and may grow meanwhile: a unit that is freed twice is found. */
+        bytes += purge_list(cache, vli_slabs_list(head), give_back);
+        vli_slabs_give(cache, head, &thawed);
     }
     return bytes;
 }
