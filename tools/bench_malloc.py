@@ -292,7 +292,8 @@ def aims_table(figures):
                   number(best[3], max(row.digits, 1)) if best else '-',
                   row.text(row.parts(figures, CALLS)), row.verdict(figures), SHORT[row.no_slower(figures)])
         keep('malloc', row.title, {'ours': ours, 'best': best[2] if best else None,
-                                   'which': best[1] if best else None, 'aim': row.aims})
+                                   'which': best[1] if best else None, 'aim': row.aims,
+                                   'calls': row.parts(figures, CALLS)})
     return table
 
 
