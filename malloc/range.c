@@ -514,11 +514,12 @@ VLI_NOINLINE void vli_range_look(void)
     if (now < at || !vl_host_try_lock(&vli_purge_word)) {
         return;
     }
-    atomic_store_explicit(&purge_at, now + (uint64_t)vli_options.purge_ms * 500000u,
-                          memory_order_relaxed);
     if (at != 0) {
         purge_surplus();
+        now = vl_host_clock_ns(); /* a slow machine, or one stepped through, does other work, too */
     }
+    atomic_store_explicit(&purge_at, now + (uint64_t)vli_options.purge_ms * 500000u,
+                          memory_order_relaxed);
     vl_host_unlock(&vli_purge_word);
     errno = saved;
 }
