@@ -32,7 +32,7 @@ static void slot_leave(struct vl_cache *cache, struct vli_slab_slot *slot)
         }
     }
     slot_set(slot, 0, 0, 0);
-    vli_slabs_give(cache, head, &give);
+    (void)vli_slabs_give(cache, head, &give);
 }
 
 /* Makes the first partial slab the slot's. False: there is none. Interrupts are off. */
@@ -48,10 +48,29 @@ static bool slot_from_partial(struct vl_cache *cache, struct vli_slab_slot *slot
     return true;
 }
 
+/* Makes the first of the CPU's own partial slabs the slot's. False: it has none. Interrupts are
+ * off. */
+static bool slot_from_spare(struct vl_cache *cache, struct vli_slab_percpu *area)
+{
+    struct vli_slab_spare *spare = &area->spare[cache->index];
+    struct vl_frame *head;
+
+    if (spare->count == 0) {
+        return false;
+    }
+    head = vli_frame_of((struct vl_pfn){spare->first});
+    spare->first = head->next;
+    spare->count--;
+    slot_set(&area->slot[cache->index], (uintptr_t)vli_frame_virt(vli_frame_pfn(head)),
+             vli_slabs_bytes(head), vli_slabs_take(head));
+    return true;
+}
+
 /* Takes a unit, from the slot, from what others freed into its slab, or from a partial slab.
  * 0: a new slab is needed. Interrupts are off. */
-static uintptr_t slot_take(struct vl_cache *cache, struct vli_slab_slot *slot)
+static uintptr_t slot_take(struct vl_cache *cache, struct vli_slab_percpu *area)
 {
+    struct vli_slab_slot *slot = &area->slot[cache->index];
     uintptr_t unit = vli_slot_list(slot);
 
     if (unit == 0 && vli_slot_bytes(slot) != 0) {
@@ -60,7 +79,7 @@ static uintptr_t slot_take(struct vl_cache *cache, struct vli_slab_slot *slot)
             slot_leave(cache, slot); /* full, unless somebody frees into it just now */
         }
     }
-    if (unit == 0 && slot_from_partial(cache, slot)) {
+    if (unit == 0 && (slot_from_spare(cache, area) || slot_from_partial(cache, slot))) {
         unit = vli_slot_list(slot);
         VL_ASSERT(unit != 0);
     }
@@ -86,7 +105,7 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
     struct vl_frame *head;
     uintptr_t unit;
 
-    unit = slot_take(cache, &vli_this_cpu()->slab.slot[cache->index]);
+    unit = slot_take(cache, &vli_this_cpu()->slab);
     vl_host_irq_restore(flags);
     if (unit != 0) {
         return unit;
@@ -97,9 +116,28 @@ uintptr_t vli_slab_alloc_slow(struct vl_cache *cache, vl_how_t how)
     }
     flags = vl_host_irq_save();
     slot_install(cache, &vli_this_cpu()->slab.slot[cache->index], head);
-    unit = slot_take(cache, &vli_this_cpu()->slab.slot[cache->index]);
+    unit = slot_take(cache, &vli_this_cpu()->slab);
     vl_host_irq_restore(flags);
     return unit;
+}
+
+void vli_slabs_keep(struct vl_cache *cache, struct vl_frame *head, uint32_t most)
+{
+    unsigned long flags = vl_host_irq_save();
+    struct vli_slab_spare *spare = &vli_this_cpu()->slab.spare[cache->index];
+    struct vli_slab_spare out = {0, 0};
+
+    if (spare->count >= most) {
+        out = *spare;
+        spare->count = 0;
+    }
+    head->next = spare->first;
+    spare->first = vli_frame_pfn(head).n;
+    spare->count++;
+    vl_host_irq_restore(flags);
+    if (out.count != 0) {
+        vli_slabs_unfreeze(cache, out.first, out.count);
+    }
 }
 
 /* ---------------------------------------------------------------------------- several at once */
@@ -152,6 +190,18 @@ size_t vli_slot_push_batch(size_t index, uint32_t shift, size_t count, void *con
 
 /* ------------------------------------------------------------------------------- giving it up */
 
+/* Interrupts are off on that CPU. */
+static void flush_one(struct vl_cache *cache, struct vli_slab_percpu *area)
+{
+    struct vli_slab_spare *spare = &area->spare[cache->index];
+
+    slot_leave(cache, &area->slot[cache->index]);
+    if (spare->count != 0) {
+        vli_slabs_unfreeze(cache, spare->first, spare->count);
+        spare->count = 0;
+    }
+}
+
 /* Runs on each CPU, interrupts off. */
 static void flush_cpu(void *arg, unsigned cpu)
 {
@@ -159,11 +209,11 @@ static void flush_cpu(void *arg, unsigned cpu)
     struct vl_cache *only = arg;
 
     if (only != NULL) {
-        slot_leave(only, &area->slab.slot[only->index]);
+        flush_one(only, &area->slab);
         return;
     }
     for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
-        slot_leave(&vli_caches[i], &area->slab.slot[i]);
+        flush_one(&vli_caches[i], &area->slab);
     }
 }
 
@@ -202,28 +252,35 @@ void vli_slab_layout(struct vl_cache *cache)
     vli_slabs_layout(cache);
 }
 
-/* Free units of the slabs in CPUs' slots. */
+/* Free units of the slabs in CPUs' slots, and of their own partial ones. */
 struct kept {
     struct vl_cache *cache;
     _Atomic uint64_t units;
 };
 
-/* Runs on each CPU, interrupts off: nobody changes its list meanwhile; others may free to the
- * slab. */
+/* Runs on each CPU, interrupts off: nobody changes its lists meanwhile; others may free to the
+ * slabs. */
 static void count_cpu(void *arg, unsigned cpu)
 {
     struct kept *kept = arg;
-    const struct vli_slab_slot *slot = &vli_percpu_of(cpu)->slab.slot[kept->cache->index];
+    const struct vli_slab_percpu *area = &vli_percpu_of(cpu)->slab;
+    const struct vli_slab_slot *slot = &area->slot[kept->cache->index];
+    struct vli_slab_spare spare = area->spare[kept->cache->index];
     uint64_t units = 0;
 
-    if (vli_slot_bytes(slot) == 0) {
-        return;
+    if (vli_slot_bytes(slot) != 0) {
+        units = vli_slabs_free_of(vli_virt_frame(vli_slot_base(slot)));
+        for (uintptr_t unit = vli_slot_list(slot); unit != 0;
+             unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed)) {
+            units++;
+        }
     }
-    for (uintptr_t unit = vli_slot_list(slot); unit != 0;
-         unit = atomic_load_explicit(vli_unit_link(unit), memory_order_relaxed)) {
-        units++;
+    for (; spare.count > 0; spare.count--) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){spare.first});
+
+        units += vli_slabs_free_of(head);
+        spare.first = head->next;
     }
-    units += vli_slabs_free_of(vli_virt_frame(vli_slot_base(slot)));
     atomic_fetch_add_explicit(&kept->units, units, memory_order_relaxed);
 }
 
@@ -235,21 +292,33 @@ uint64_t vli_slab_units_free(struct vl_cache *cache)
     return atomic_load_explicit(&kept.units, memory_order_relaxed) + vli_slabs_units_free(cache);
 }
 
+static void cpu_validate(const struct vl_cache *cache, const struct vli_slab_percpu *area)
+{
+    const struct vli_slab_slot *slot = &area->slot[cache->index];
+    struct vli_slab_spare spare = area->spare[cache->index];
+
+    if (vli_slot_bytes(slot) != 0) {
+        vli_slab_validate_one(cache, vli_virt_frame(vli_slot_base(slot)), true);
+        (void)vli_list_validate(cache, vli_slot_list(slot), vli_slot_base(slot),
+                                vli_slot_bytes(slot),
+                                (uint32_t)(vli_slot_bytes(slot) / cache->unit_bytes));
+    }
+    VL_ASSERT(spare.count <= VLI_SLAB_SPARE_MAX);
+    for (; spare.count > 0; spare.count--) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){spare.first});
+
+        vli_slab_validate_one(cache, head, true);
+        VL_ASSERT(vli_slabs_free_of(head) > 0);
+        spare.first = head->next;
+    }
+}
+
 void vli_slab_validate(void)
 {
-    unsigned cpus = vl_host_cpu_count();
-
     for (unsigned i = 0; i < VLI_CACHES_MAX; i++) {
         vli_slabs_validate(&vli_caches[i]);
-        for (unsigned cpu = 0; cpu < cpus; cpu++) {
-            struct vli_slab_slot *slot = &vli_percpu_of(cpu)->slab.slot[i];
-
-            if (vli_slot_bytes(slot) != 0) {
-                vli_slab_validate_one(&vli_caches[i], vli_virt_frame(vli_slot_base(slot)), true);
-                (void)vli_list_validate(
-                    &vli_caches[i], vli_slot_list(slot), vli_slot_base(slot), vli_slot_bytes(slot),
-                    (uint32_t)(vli_slot_bytes(slot) / vli_caches[i].unit_bytes));
-            }
+        for (unsigned cpu = 0; cpu < vl_host_cpu_count(); cpu++) {
+            cpu_validate(&vli_caches[i], &vli_percpu_of(cpu)->slab);
         }
     }
 }

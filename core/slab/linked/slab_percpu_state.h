@@ -23,8 +23,16 @@ struct vli_slab_slot {
     _Atomic uintptr_t bytes; /* its length; 0 when there is no slab */
 };
 
+/* A CPU's own partial slabs, to use when its slot's is used up: head frames, linked by next.
+ * Changed by its CPU alone, with interrupts off. */
+struct vli_slab_spare {
+    uint32_t first; /* of meaning where there is one */
+    uint32_t count;
+};
+
 struct vli_slab_percpu {
     struct vli_slab_slot slot[VLI_CACHES_MAX];
+    struct vli_slab_spare spare[VLI_CACHES_MAX];
 };
 
 #endif

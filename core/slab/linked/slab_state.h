@@ -12,6 +12,11 @@
  *      new ─────> current ─────────> full ──────> partial ──────> current
  *                    └─────────────────────────────┘  └─────────> given back, when all is free
  *
+ *      spare    frozen, in its CPU's own list: it was full, and that CPU freed the first unit. Free
+ *               units are in W's list only, where all put what they free.
+ *
+ * (Spare: current <── spare <── full; those that are too many become partial, all by one lock.)
+ *
  * W changes by compare-and-exchange from anywhere; the changes that move a slab into or out of the
  * partial list are made under the node's lock, together with the list. So freeing a unit of another
  * CPU's slab takes no lock but at these transitions.
@@ -41,6 +46,17 @@
 #define VLI_SLAB_KEPT 4u
 #endif
 
+/* A CPU keeps partial slabs of its own with so many of the cache's units in them at most, in use or
+ * not: what it keeps from others stays in proportion. */
+#define VLI_SLAB_SPARE_SHARE 32u
+/* So many slabs at most. In a process none: there is nobody who could put two words right at once.
+ */
+#if defined(VL_HOST_RSEQ)
+#define VLI_SLAB_SPARE_MAX 0u
+#else
+#define VLI_SLAB_SPARE_MAX 8u
+#endif
+
 /* (L): lock. */
 struct vli_slab_node {
     struct vli_spinlock lock;
@@ -51,6 +67,7 @@ struct vli_slab_node {
     _Atomic uint64_t slabs; /* of this node, in any state; relaxed */
     _Atomic uint64_t units; /* in them */
     _Atomic uint64_t frames;
+    _Atomic uint32_t spare_max; /* slabs that a CPU keeps; changes with the slabs; relaxed */
 };
 
 /* A free unit's link stands in its first word, and must not spoil what a constructor made. */

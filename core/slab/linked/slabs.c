@@ -30,6 +30,16 @@ uintptr_t vli_slabs_bytes(const struct vl_frame *head)
     return VL_PAGE_SIZE << slab_order(head);
 }
 
+/* There are @units now, @each in a slab: how many slabs a CPU keeps. */
+static void spare_size(struct vli_slab_node *node, uint64_t units, uint32_t each)
+{
+    uint64_t most = units / VLI_SLAB_SPARE_SHARE / each;
+
+    atomic_store_explicit(&node->spare_max,
+                          most > VLI_SLAB_SPARE_MAX ? VLI_SLAB_SPARE_MAX : (uint32_t)most,
+                          memory_order_relaxed);
+}
+
 /* Cuts a fresh block into units, linked in ascending order. */
 static uint32_t slab_cut(struct vl_cache *cache, uintptr_t base, uintptr_t bytes)
 {
@@ -80,7 +90,8 @@ struct vl_frame *vli_slabs_new(struct vl_cache *cache, vl_how_t how)
                           memory_order_relaxed);
     node = node_of(cache, head);
     atomic_fetch_add_explicit(&node->slabs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&node->units, units, memory_order_relaxed);
+    spare_size(node, atomic_fetch_add_explicit(&node->units, units, memory_order_relaxed) + units,
+               units);
     atomic_fetch_add_explicit(&node->frames, (uint64_t)1 << order, memory_order_relaxed);
     return head;
 }
@@ -88,7 +99,10 @@ struct vl_frame *vli_slabs_new(struct vl_cache *cache, vl_how_t how)
 /* The units of a slab that goes are not counted any more. */
 static void leave(struct vli_slab_node *node, struct vl_frame *head)
 {
-    atomic_fetch_sub_explicit(&node->units, vli_slab_units(head), memory_order_relaxed);
+    uint32_t units = vli_slab_units(head);
+
+    spare_size(node, atomic_fetch_sub_explicit(&node->units, units, memory_order_relaxed) - units,
+               units);
 }
 
 /* Gives a slab back that has left, is in no list and all of whose units are free. Returns: frames.
@@ -107,6 +121,21 @@ static size_t slab_release(struct vl_cache *cache, struct vl_frame *head)
     vli_slab_map_set(head, order, 0);
     vli_frame_put(head, order); /* which clears the parts of a slab, too */
     return (size_t)1 << order;
+}
+
+/* The same of several, linked by next. */
+static size_t release_chain(struct vl_cache *cache, uint32_t first)
+{
+    size_t frames = 0;
+    uint32_t next;
+
+    for (uint32_t at = first; at != VLI_FRAME_LINK_NONE; at = next) {
+        struct vl_frame *head = vli_frame_of((struct vl_pfn){at});
+
+        next = head->next;
+        frames += slab_release(cache, head);
+    }
+    return frames;
 }
 
 /* ----------------------------------------------------------------- units go back to their slab */
@@ -130,7 +159,8 @@ static uint64_t word_of(uintptr_t list, uintptr_t base, uint64_t old, uint32_t f
 }
 
 /* The word after @give; links the last unit to what the word has now. */
-static uint64_t give_word(const struct vli_slabs_give *give, uint64_t old, uintptr_t base)
+static VLI_ALWAYS_INLINE uint64_t give_word(const struct vli_slabs_give *give, uint64_t old,
+                                            uintptr_t base)
 {
     uint64_t frozen = give->unfreezes ? 0 : old & VLI_SLAB_FROZEN;
 
@@ -149,6 +179,12 @@ static uint64_t give_word(const struct vli_slabs_give *give, uint64_t old, uintp
 static bool is_listed(uint64_t word)
 {
     return (word & VLI_SLAB_FROZEN) == 0 && vli_slab_word_free(word) != 0;
+}
+
+/* In no list and no CPU's. */
+static bool is_full(uint64_t word)
+{
+    return (word & VLI_SLAB_FROZEN) == 0 && vli_slab_word_free(word) == 0;
 }
 
 static bool is_empty(uint64_t word)
@@ -206,16 +242,19 @@ static bool give_with_lock(struct vl_cache *cache, struct vl_frame *head, uint64
     return done;
 }
 
-void vli_slabs_give(struct vl_cache *cache, struct vl_frame *head,
-                    const struct vli_slabs_give *give)
+static VLI_ALWAYS_INLINE bool give_all(struct vl_cache *cache, struct vl_frame *head,
+                                       const struct vli_slabs_give *give)
 {
     uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
     uint64_t old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
     uint64_t fresh;
+    bool kept = false;
     bool done;
 
     do {
         fresh = give_word(give, old, base);
+        kept = give->keeps && is_full(old) && !is_empty(fresh);
+        fresh |= kept ? VLI_SLAB_FROZEN : 0;
         if (is_listed(fresh) && (!is_listed(old) || is_empty(fresh))) {
             done = give_with_lock(cache, head, old, fresh);
             if (!done) {
@@ -226,13 +265,50 @@ void vli_slabs_give(struct vl_cache *cache, struct vl_frame *head,
                 vli_slab_word(head), &old, fresh, memory_order_acq_rel, memory_order_relaxed);
         }
     } while (!done);
+    return kept;
+}
+
+bool vli_slabs_give(struct vl_cache *cache, struct vl_frame *head,
+                    const struct vli_slabs_give *give)
+{
+    return give_all(cache, head, give);
 }
 
 void vli_slab_free_slow(struct vl_frame *frame, uintptr_t unit)
 {
-    struct vli_slabs_give give = {unit, unit, 1, false};
+    struct vl_cache *cache = vli_slab_cache(frame);
+    struct vl_frame *head = vli_slab_head(frame);
+    uint32_t most = atomic_load_explicit(&cache->node[0].spare_max, memory_order_relaxed);
+    struct vli_slabs_give give = {.first = unit, .last = unit, .count = 1, .keeps = most != 0};
 
-    vli_slabs_give(vli_slab_cache(frame), vli_slab_head(frame), &give);
+    if (give_all(cache, head, &give) && VLI_SLAB_SPARE_MAX != 0) {
+        vli_slabs_keep(cache, head, most);
+    }
+}
+
+void vli_slabs_unfreeze(struct vl_cache *cache, uint32_t first, uint32_t count)
+{
+    struct vli_slab_node *node = &cache->node[0];
+    unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
+    uint32_t chain = VLI_FRAME_LINK_NONE;
+    struct vl_frame *head;
+    uint64_t old;
+    bool ends;
+
+    for (uint32_t at = first; count > 0; count--) {
+        head = vli_frame_of((struct vl_pfn){at});
+        at = head->next;
+        ends = false;
+        do {
+            old = atomic_load_explicit(vli_slab_word(head), memory_order_relaxed);
+        } while (!give_locked(node, head, old, old & ~VLI_SLAB_FROZEN, &ends));
+        if (ends) {
+            head->next = chain;
+            chain = vli_frame_pfn(head).n;
+        }
+    }
+    vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
+    (void)release_chain(cache, chain);
 }
 
 uintptr_t vli_slabs_take(struct vl_frame *head)
@@ -335,7 +411,7 @@ void vli_slabs_give_checked(struct vl_cache *cache, struct vl_frame *head, uintp
 {
     struct vli_slab_node *node = node_of(cache, head);
     uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
-    struct vli_slabs_give give = {unit, unit, 1, false};
+    struct vli_slabs_give give = {.first = unit, .last = unit, .count = 1};
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
     bool ends = false;
     bool done;
@@ -373,7 +449,7 @@ size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count, v
     struct vl_frame *head = vli_slab_head(frame);
     uintptr_t base = (uintptr_t)vli_frame_virt(vli_frame_pfn(head));
     uintptr_t unit = (uintptr_t)objects[0] - shift;
-    struct vli_slabs_give give = {unit, unit, 1, false};
+    struct vli_slabs_give give = {.first = unit, .last = unit, .count = 1};
 
     VL_ASSERT(vli_frame_type(frame) == VLI_FRAME_SLAB);
     count = count < BATCH_MAX ? count : BATCH_MAX;
@@ -385,7 +461,7 @@ size_t vli_slab_free_run(struct vl_frame *frame, uint32_t shift, size_t count, v
         atomic_store_explicit(vli_unit_link(give.last), unit, memory_order_relaxed);
         give.last = unit;
     }
-    vli_slabs_give(vli_slab_cache(frame), head, &give);
+    (void)vli_slabs_give(vli_slab_cache(frame), head, &give);
     return give.count;
 }
 
@@ -395,7 +471,6 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
     struct vl_frame *head;
     uint32_t next;
     uint32_t chain = VLI_FRAME_LINK_NONE; /* taken off the list, linked by next */
-    size_t frames = 0;
     unsigned long flags = vli_spin_lock_irq(&node->lock, VLI_RANK_SLAB_NODE);
 
     for (uint32_t at = node->partial; at != VLI_FRAME_LINK_NONE; at = next) {
@@ -410,12 +485,7 @@ size_t vli_slab_release_empty(struct vl_cache *cache)
         }
     }
     vli_spin_unlock_irq(&node->lock, VLI_RANK_SLAB_NODE, flags);
-    for (; chain != VLI_FRAME_LINK_NONE; chain = next) {
-        head = vli_frame_of((struct vl_pfn){chain});
-        next = head->next;
-        frames += slab_release(cache, head);
-    }
-    return frames;
+    return release_chain(cache, chain);
 }
 
 void vli_slabs_layout(struct vl_cache *cache)
@@ -429,6 +499,7 @@ void vli_slabs_layout(struct vl_cache *cache)
         node->partial_last = VLI_FRAME_LINK_NONE;
         node->partial_count = 0;
         node->empty_count = 0;
+        atomic_store_explicit(&node->spare_max, 0, memory_order_relaxed);
         atomic_store_explicit(&node->slabs, 0, memory_order_relaxed);
         atomic_store_explicit(&node->units, 0, memory_order_relaxed);
         atomic_store_explicit(&node->frames, 0, memory_order_relaxed);

@@ -13,6 +13,7 @@ struct vli_slabs_give {
     uintptr_t last;
     uint32_t count;
     bool unfreezes; /* the giver's CPU leaves the slab */
+    bool keeps;     /* the giver's CPU wants the slab if it was full */
 };
 
 /** vli_slabs_bytes() - length of the slab. */
@@ -22,9 +23,19 @@ uintptr_t vli_slabs_bytes(const struct vl_frame *head);
  * Context: as @how says. */
 struct vl_frame *vli_slabs_new(struct vl_cache *cache, vl_how_t how);
 
-/** vli_slabs_give() - units go back to their slab. Context: any, the node's lock not held. */
-void vli_slabs_give(struct vl_cache *cache, struct vl_frame *head,
+/** vli_slabs_give() - units go back to their slab. Context: any, the node's lock not held. Returns:
+ * the slab was full, and now is frozen and the caller's, who asked for it. */
+bool vli_slabs_give(struct vl_cache *cache, struct vl_frame *head,
                     const struct vli_slabs_give *give);
+
+/** vli_slabs_keep() - the slots': a slab that is the caller's becomes this CPU's own; if it has
+ * @most of them, those become their node's, by one lock for all. Only where VLI_SLAB_SPARE_MAX is
+ * not 0. Context: any. */
+void vli_slabs_keep(struct vl_cache *cache, struct vl_frame *head, uint32_t most);
+
+/** vli_slabs_unfreeze() - slabs that are frozen and the caller's, with free units in W's list only,
+ * become partial. @first: number of a head frame, linked by next, @count of them. Context: any. */
+void vli_slabs_unfreeze(struct vl_cache *cache, uint32_t first, uint32_t count);
 
 /** vli_slabs_take() - all of W's list, which becomes empty. The slab is frozen, or stands under the
  * node's lock and is frozen by this. */

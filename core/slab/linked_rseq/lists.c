@@ -56,7 +56,7 @@ static void leave(struct vl_cache *cache, uintptr_t list)
     if (VLI_UNLIKELY(unit != vli_list_end((uintptr_t)vli_frame_virt(vli_frame_pfn(head))))) {
         vli_panic("0x%lx was written to after it was freed", (unsigned long)give.last);
     }
-    vli_slabs_give(cache, head, &give);
+    (void)vli_slabs_give(cache, head, &give);
 }
 
 /* ------------------------------------------------------------------------------------ allocation
