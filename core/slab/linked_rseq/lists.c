@@ -299,7 +299,7 @@ size_t vli_slabs_purge(struct vl_cache *cache, void (*give_back)(uintptr_t start
         next = head->next;
         /* Its list stays its own, and may grow meanwhile: a unit that is freed twice is found. */
         bytes += purge_list(cache, vli_slabs_list(head), give_back);
-        vli_slabs_give(cache, head, &thawed);
+        (void)vli_slabs_give(cache, head, &thawed);
     }
     return bytes;
 }
