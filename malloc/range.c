@@ -405,7 +405,12 @@ size_t vli_range_reclaim(size_t wanted)
 /* ----------------------------------------------------------------------------------- giving back
  */
 
-static _Atomic uint32_t events;
+/* Slow paths, counted where CPUs that are at work at once do not meet. */
+#define COUNTS 8u
+static struct {
+    VLI_ALIGNED(VLI_CACHELINE) _Atomic uint32_t count;
+} events[COUNTS];
+
 static _Atomic uint64_t purge_at;   /* ns; 0: not yet set */
 static _Atomic uint64_t least_free; /* frames, since the last time */
 static _Atomic uint64_t given_back; /* bytes, since the start */
@@ -526,10 +531,11 @@ VLI_NOINLINE void vli_range_look(void)
 
 void vli_range_tick(void)
 {
-    uint32_t count = atomic_load_explicit(&events, memory_order_relaxed) + 1;
+    _Atomic uint32_t *events_here = &events[vli_slot_number() % COUNTS].count;
+    uint32_t count = atomic_load_explicit(events_here, memory_order_relaxed) + 1;
 
     /* Two that count at once are one: it does not matter. */
-    atomic_store_explicit(&events, count, memory_order_relaxed);
+    atomic_store_explicit(events_here, count, memory_order_relaxed);
     if (VLI_UNLIKELY(count % EVENTS_A_LOOK == 0)) {
         vli_range_look();
     }

@@ -368,9 +368,11 @@ void vli_slab_areas(void (*fn)(struct vli_slab_percpu *area, void *arg), void *a
 /* ------------------------------------------------------------------------------------- the start
  */
 
+/* CPUs' numbers are given by Linux: those of CPUs that nobody runs on cost nothing, and what a
+ * thread may run on is not known before it does. Threads' numbers are all used in turn. */
 uint32_t vli_slot_numbers(void)
 {
-    return (uint32_t)vli_cpus_usable();
+    return (uint32_t)(is_percpu ? areas_count : vli_cpus_usable());
 }
 
 bool vli_area_start(void)
