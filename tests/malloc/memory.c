@@ -24,6 +24,16 @@
 #define OWN  (2 * MIB)
 #define MOST 200000u
 
+/* What stays in RAM of a free block: a page where the list of free ones goes through them. What a
+ * long churn holds, in percent of what is live: there a page with one live block stays, too. */
+#if defined(TEST_LISTS)
+#define FREE_STAYS  4096u
+#define CHURN_HOLDS 125u
+#else
+#define FREE_STAYS  0u
+#define CHURN_HOLDS 120u
+#endif
+
 static void *objects[MOST];
 static unsigned long seed = 17;
 
@@ -161,13 +171,6 @@ static int used_again(size_t count, size_t before)
     return bad | report("after it was used again", resident_bytes(), before + OWN);
 }
 
-/* What stays in RAM of a free block: a page where the list of free ones goes through them. */
-#if defined(TEST_LISTS)
-#define FREE_STAYS 4096u
-#else
-#define FREE_STAYS 0u
-#endif
-
 /* Nine of ten go; what is left is spread over all slabs. */
 static int nine_of_ten(void)
 {
@@ -302,7 +305,7 @@ static int churn_with(size_t steps, size_t large_every)
         live += size;
         most = live > most ? live : most;
     }
-    return report("churn", resident_bytes(), before + most / 100 * 120 + OWN);
+    return report("churn", resident_bytes(), before + most / 100 * CHURN_HOLDS + OWN);
 }
 
 static int churn(void)
