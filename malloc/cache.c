@@ -27,7 +27,9 @@ VLI_EXPORT int vl_malloc_cache_create(const char *name, size_t size, size_t alig
     }
     spec.align = align == 0 ? natural : align;
     vl_host_lock(&vli_api_word);
+    vl_host_lock(&vli_purge_word); /* who purges looks at all caches there are */
     status = vl_cache_create(&spec, &cache);
+    vl_host_unlock(&vli_purge_word);
     if (status == VL_OK) {
         vli_class_bytes[cache->index] = (uint32_t)size;
     }
