@@ -28,8 +28,8 @@
  *
  *      vli_slot_pop(), _push(), _swap()  slot_pop, slot_push, slot_swap
  *      refill(), make_room(), use(), park()   exchange_sheaf: core/slab/sheaf/sheaf.c
- *      find_full(), find_vacant(), barn_put()  find_full, find_vacant, barn_put
- *      take_one(), give_one()            alone; sheaf_new(), sheaf_end(), and the barn's empty
+ *      vli_barn_full(), _vacant(), _put()  find_full, find_vacant, barn_put: core/slab/sheaf/barn.c
+ *      vli_unit_take(), _give()          alone; sheaf_new(), sheaf_end(), and the barn's empty
  *                                        sheaves: a block that is AWAY
  *      vli_slabs_take(), _give()         TAKE_BIT, give_bit: a unit is free in its slab
  *      drain_sheaf()                     drain_sheaf

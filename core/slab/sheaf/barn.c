@@ -9,8 +9,8 @@
  *
  * The barns of a cache hold a share of its units together, each by the units of its own slabs. But
  * for what was borrowed: for each full sheaf that a home got of another's barn it keeps one of
- * others' units in its own. So a CPU that lives on others' slabs gets there once, and not each time
- * that it takes and each time that it gives.
+ * others' units in its own, time and again. So a CPU that lives on others' slabs gets there once,
+ * and not each time that it takes and each time that it gives.
  */
 #include "core/slab/sheaf/sheaf.h"
 
@@ -68,6 +68,15 @@ static uintptr_t *link_of(uintptr_t block)
     return &vli_sheaf_words(block)[VLI_SHEAF_LINK];
 }
 
+/* In the link of a full sheaf: it is of others' units, and counts as borrowed again when it leaves
+ * for this home's CPUs. */
+#define BORROWED 1u
+
+static uintptr_t next_of(uintptr_t block)
+{
+    return *link_of(block) & ~(uintptr_t)BORROWED;
+}
+
 /* Where a sheaf is taken to. */
 struct place {
     struct vli_slab_home *home;
@@ -121,12 +130,13 @@ static inline bool keeps(const struct vli_slab_node *node, struct vli_slab_home 
         return false;
     }
     units = home->full_units + (uint32_t)vli_sheaf_words(block)[VLI_SHEAF_CAPACITY];
-    if (is_borrowed && home->borrowed > 0) {
+    is_borrowed = is_borrowed && home->borrowed > 0;
+    if (is_borrowed) {
         home->borrowed--;
     } else if (!has_room(node, home, units)) {
         return false;
     }
-    *link_of(block) = home->full;
+    *link_of(block) = home->full | (is_borrowed ? BORROWED : 0u);
     home->full = block;
     home->full_count++;
     home->full_units = units;
@@ -138,7 +148,7 @@ static uintptr_t remove_full(struct vli_slab_home *home) VL_REQUIRES(&home->lock
 {
     uintptr_t block = home->full;
 
-    home->full = *link_of(block);
+    home->full = next_of(block);
     home->full_count--;
     home->full_units -= (uint32_t)vli_sheaf_words(block)[VLI_SHEAF_CAPACITY];
     return block + VLI_SHEAF_BYTES;
@@ -191,6 +201,9 @@ uintptr_t vli_barn_full(struct vl_cache *cache, uintptr_t top)
 
     if (home->full != 0) {
         surplus = top != VLI_SHEAF_NONE ? vli_sheaf_block(top) : 0;
+        if ((*link_of(home->full) & BORROWED) != 0) {
+            home->borrowed++;
+        }
         top = remove_full(home);
     } else {
         top = top == VLI_SHEAF_NONE ? remove_vacant(node, home)
@@ -394,7 +407,7 @@ static void end_all(struct vl_cache *cache, uintptr_t block)
     struct vli_slabs_out out = {VLI_FRAME_LINK_NONE};
 
     while (block != 0) {
-        uintptr_t next = *link_of(block);
+        uintptr_t next = next_of(block);
 
         if (cache != NULL) {
             uintptr_t top = block + VLI_SHEAF_BYTES;
@@ -459,7 +472,7 @@ static void home_validate(struct vl_cache *cache, struct vli_slab_home *home,
     uint32_t count = 0;
     uint32_t units = 0;
 
-    for (uintptr_t block = home->full; block != 0; block = *link_of(block)) {
+    for (uintptr_t block = home->full; block != 0; block = next_of(block)) {
         sheaf_validate(cache, block + VLI_SHEAF_BYTES);
         units += vli_sheaf_capacity(block + VLI_SHEAF_BYTES);
         count++;

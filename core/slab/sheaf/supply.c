@@ -197,7 +197,9 @@ void vli_slabs_layout(struct vl_cache *cache)
     struct vli_slab_node *node = &cache->node[0];
     uint32_t each = VL_HOST_SLABS_KEPT / (vli_homes_mask + 1u);
 
-    node->home = &vli_slab_homes[0][cache->index];
+    if (node->home == NULL) { /* for ever: who shrinks all caches reads it at any time */
+        node->home = &vli_slab_homes[0][cache->index];
+    }
     atomic_store_explicit(&node->homes, 0, memory_order_relaxed);
     node->empty_max = each == 0 ? 1 : each;
     node->reciprocal = ((uint64_t)1 << 32) / cache->unit_bytes + 1u;
