@@ -573,9 +573,19 @@ int main(void)
         cmocka_unit_test(all_at_once),
     };
 
+    /* Debug builds mark what is given out and comes back, which the steps go around. */
+    const struct CMUnitTest marked[] = {
+        cmocka_unit_test(units_come_home),         cmocka_unit_test(mixed_sheaves_are_sorted),
+        cmocka_unit_test(others_slabs_come_first), cmocka_unit_test(wandering_holds_no_more),
+        cmocka_unit_test(the_last_unit_of_all),    cmocka_unit_test(all_at_once),
+    };
+
     if (VLI_SLAB_HOMES == 1) {
         print_message("1..1\nok 1 - homes # skip one CPU has one home\n");
         return 0;
+    }
+    if (VLI_MARK_HEAD != 0) {
+        return cmocka_run_group_tests(marked, NULL, NULL);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
