@@ -38,7 +38,10 @@ uintptr_t vli_unit_take(struct vl_cache *cache, vl_how_t how)
 
         had = vli_slabs_take(cache, home, 1, &unit);
         vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
-        if (had == 0) {
+        /* Sheaves' own blocks do not come from others: two that stand side by side and are written
+         * by two CPUs cost both, since who writes to the end of one has the next one's lines
+         * fetched. */
+        if (had == 0 && cache != vli_sheaves) {
             had = vli_homes_take(cache, here, VLI_WAIT_NOT, 1, &unit);
         }
     } while (had == 0 && vli_slabs_new(cache, how));
