@@ -114,6 +114,7 @@ static inline void vl_host_unlock(_Atomic uint32_t *word)
 #define VL_HOST_BARN_BYTES         (1u << 30)
 #define VL_HOST_BARN_VACANT        1024u
 #define VL_HOST_SLAB_TRIES_WITHOUT 0
+#define VL_HOST_SHEAF_HOW          (VL_WAIT | VL_MAY_FAIL)
 #define VL_HOST_SLABS_KEPT         UINT32_MAX
 #define VL_HOST_SLAB_ORDER         7u
 #define VL_HOST_SLAB_ORDER_LARGE   8u

@@ -320,7 +320,7 @@ uintptr_t vli_sheaf_new(struct vl_cache *cache)
     if (top != VLI_SHEAF_NONE) {
         return top;
     }
-    block = vli_unit_take(vli_sheaves, VL_ATOMIC | VL_MAY_FAIL);
+    block = vli_unit_take(vli_sheaves, VL_HOST_SHEAF_HOW);
     return block == 0 ? VLI_SHEAF_NONE
                       : vli_sheaf_make_empty(&cache->node[0], block + vli_sheaves->shift);
 }

@@ -28,6 +28,11 @@
 #if !defined(VL_HOST_SLAB_TRIES_WITHOUT)
 #define VL_HOST_SLAB_TRIES_WITHOUT VL_WAIT
 #endif
+/* How a new sheaf is asked for. Where memory grows on demand and every context may ask for it: with
+ * VL_WAIT, or a heap that is just full serves each unit by itself. */
+#if !defined(VL_HOST_SHEAF_HOW)
+#define VL_HOST_SHEAF_HOW (VL_ATOMIC | VL_MAY_FAIL)
+#endif
 #if !defined(VL_HOST_SLABS_KEPT)
 #define VL_HOST_SLABS_KEPT 4u
 #endif
