@@ -14,6 +14,8 @@
  *     does a cache come to hold a slab more, one a home at most.
  *   - When there is no memory for a new one, the lock is waited for.
  *
+ * Sheaves themselves, whose cache has homes as any, each home makes for itself (barn.c).
+ *
  * No two homes' locks are held at once. A slab moves thus:
  *
  *      lock of A                    (none)          lock of B
