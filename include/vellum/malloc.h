@@ -86,8 +86,8 @@ void vl_malloc_cache_free_slow(size_t index, void *object);
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(VL_MALLOC_NO_INLINE)
-/* The sequences of arch/x86_64/arch/rseq.h, which explains them. One that is interrupted ends in
- * the slow path. */
+/* The sequences of arch/x86_64/arch/rseq_area.h, which explains them. One that is interrupted ends
+ * in the slow path. */
 #define VL_MALLOC_SEQUENCE(work, slow)                                                             \
     "771:\n\t"                                                                                     \
     "leaq 774f(%%rip), %[area]\n\t"                                                                \

@@ -11,61 +11,21 @@
 #include "arch/rseq_area.h"
 
 #if !defined(VLI_TSAN)
-#define VLI_RSEQ_WORD "%c[at](%[area],%[index],8)"
+/* The sheaves in use are an area's first words, the spares come after them. */
+_Static_assert(VLI_SHEAF_TOP == 0 && offsetof(struct vli_slab_percpu, sheaf) == 0, "no offset");
 
-/* Offset of the first word of the sheaves in use, or of the spares, in an area. */
-#define VLI_RSEQ_AT(which) ((which)*VLI_CACHES_MAX * sizeof(uintptr_t))
+/* What the last word below the top holds: 0 where the sheaf is empty. */
+#define VLI_RSEQ_TAKE                                                                              \
+    "movq " VLI_RSEQ_WORD ", %[temp]\n\t"                                                          \
+    "movq -8(%[temp]), %[unit]\n\t"                                                                \
+    "testq %[unit], %[unit]\n\t"                                                                   \
+    "jz 776f\n\t"                                                                                  \
+    "subq $8, " VLI_RSEQ_WORD
 
-/** vli_slot_pop() - as slab.h has it. The empty assembly: see arch/restart.h. */
-static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
-{
-    uintptr_t unit;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ goto volatile(VLI_RSEQ_BEGIN
-                          "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
-                          "movq -8(%[temp]), %[unit]\n\t"
-                          "testq %[unit], %[unit]\n\t"
-                          "jz %l[empty]\n\t"
-                          "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "%l[empty]")
-                          : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
-                          : "cc", "memory"
-                          : empty);
-    __asm__ volatile("");
-    VLI_ASSUME(unit != 0);
-    return unit;
-empty:
-    return 0;
-}
-
-/** vli_slot_pop_or_look() - the same, but 0 also if vli_rseq_was_away(), which is found out by two
- * instructions here. */
-static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
-{
-    uintptr_t unit;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ goto volatile(
-        VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"
-                             "je %l[empty]\n\t") "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
-                                                 "movq -8(%[temp]), %[unit]\n\t"
-                                                 "testq %[unit], %[unit]\n\t"
-                                                 "jz %l[empty]\n\t"
-                                                 "subq $8, " VLI_RSEQ_WORD VLI_RSEQ_END(
-                                                     VLI_RSEQ_NO_UNIT, "%l[empty]")
-        : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
-        : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index)
-        : "cc", "memory"
-        : empty);
-    __asm__ volatile("");
-    VLI_ASSUME(unit != 0);
-    return unit;
-empty:
-    return 0;
-}
+/* vli_slot_pop() - as slab.h has it; vli_slot_pop_or_look() - the same, but 0 also if
+ * vli_rseq_was_away(). */
+VLI_RSEQ_DEFINE_POP(vli_slot_pop, VLI_RSEQ_BEGIN, VLI_RSEQ_TAKE)
+VLI_RSEQ_DEFINE_POP(vli_slot_pop_or_look, VLI_RSEQ_BEGIN_LOOKING, VLI_RSEQ_TAKE)
 
 /** vli_slot_push() - as slab.h has it. */
 VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_t unit)
@@ -79,8 +39,7 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
                                          "movq %[unit], (%[temp])\n\t"
                                          "addq $8, " VLI_RSEQ_WORD VLI_RSEQ_END("", "%l[full]")
                           : [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [at] "i"(VLI_RSEQ_AT(VLI_SHEAF_TOP)), [index] "r"(index),
-                            [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
+                          : [index] "r"(index), [unit] "r"(unit), [mask] "i"(VLI_SHEAF_BYTES - 1)
                           : "cc", "memory"
                           : full);
     __asm__ volatile("");
@@ -93,21 +52,7 @@ full:
 VL_MUST_CHECK static inline uintptr_t vli_slot_swap(size_t index, enum vli_sheaf_which which,
                                                     uintptr_t top)
 {
-    size_t place = index + which * VLI_CACHES_MAX;
-    uintptr_t old;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ volatile(VLI_RSEQ_BEGIN VLI_RSEQ_STOPPED
-                     "leaq vli_area_stopped(%%rip), %[temp]\n\t"
-                     "cmpq %[temp], %[area]\n\t"
-                     "je 773f\n\t"
-                     "movq " VLI_RSEQ_WORD ", %[old]\n\t"
-                     "movq %[top], " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_STOPPED, "773b")
-                     : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
-                     : [at] "i"(0), [index] "r"(place), [top] "r"(top), [no] "i"(VLI_SHEAF_STOPPED)
-                     : "cc", "memory");
-    return old;
+    return vli_area_swap(index + which * VLI_CACHES_MAX, top, VLI_SHEAF_STOPPED);
 }
 
 #else

@@ -111,6 +111,66 @@ static inline struct vli_rseq *vli_rseq_at(int64_t offset)
 #define VLI_RSEQ_NO_UNIT "xorl %k[unit], %k[unit]\n\t"
 #define VLI_RSEQ_STOPPED "movl %[no], %k[old]\n\t"
 
+/* A word of the area: %[index] counts from the area's first. */
+#define VLI_RSEQ_WORD "(%[area],%[index],8)"
+
+/** vli_area_swap() - word @place of the area in use becomes @word. Returns: what it was, which is
+ * the caller's alone, or @stopped (32 bits) when nothing must be kept now, and nothing changed. */
+VL_MUST_CHECK static VLI_ALWAYS_INLINE uintptr_t vli_area_swap(size_t place, uintptr_t word,
+                                                               const uintptr_t stopped)
+{
+    uintptr_t old;
+    uintptr_t temp;
+    uintptr_t area;
+
+    __asm__ volatile(VLI_RSEQ_BEGIN VLI_RSEQ_STOPPED
+                     "leaq vli_area_stopped(%%rip), %[temp]\n\t"
+                     "cmpq %[temp], %[area]\n\t"
+                     "je 773f\n\t"
+                     "movq " VLI_RSEQ_WORD ", %[old]\n\t"
+                     "movq %[word], " VLI_RSEQ_WORD VLI_RSEQ_END(VLI_RSEQ_STOPPED, "773b")
+                     : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
+                     : [index] "r"(place), [word] "r"(word), [no] "i"(stopped)
+                     : "cc", "memory");
+    return old;
+}
+
+/* The end of taking; 776: nothing was taken. */
+#define VLI_RSEQ_POP_END                                                                           \
+    VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "%l[empty]")                                                    \
+    "\n\t"                                                                                         \
+    ".pushsection .text.vli_rseq_abort, \"ax\", @progbits\n"                                       \
+    "776:\n\t" VLI_RSEQ_NO_UNIT "jmp %l[empty]\n\t"                                                \
+    ".popsection"
+
+/* Defines a function that takes a unit of VLI_RSEQ_WORD by a strategy's own instructions, @take:
+ * the unit to %[unit], by one store, which is the last of them; where there is none, to 776,
+ * whatever %[unit] is then. %[temp] is free. @begin: VLI_RSEQ_BEGIN, or with more. The empty
+ * assembly: see arch/restart.h. */
+#define VLI_RSEQ_DEFINE_POP(name, begin, take)                                                     \
+    static VLI_ALWAYS_INLINE uintptr_t name(size_t index)                                          \
+    {                                                                                              \
+        uintptr_t unit;                                                                            \
+        uintptr_t temp;                                                                            \
+        uintptr_t area;                                                                            \
+                                                                                                   \
+        __asm__ goto volatile(begin take VLI_RSEQ_POP_END                                          \
+                              : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)         \
+                              : [index] "r"(index)                                                 \
+                              : "cc", "memory"                                                     \
+                              : empty);                                                            \
+        __asm__ volatile("");                                                                      \
+        VLI_ASSUME(unit != 0);                                                                     \
+        return unit;                                                                               \
+    empty:                                                                                         \
+        return 0;                                                                                  \
+    }
+
+/* Looks first whether vli_rseq_was_away(), and takes nothing then: two instructions here. */
+#define VLI_RSEQ_BEGIN_LOOKING                                                                     \
+    VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"                                            \
+                         "je 776f\n\t")
+
 /** vli_is_below() - is @value below @limit? The limit is read with acquire order; compilers load it
  * into a register first, where one instruction compares with it in memory. */
 static VLI_ALWAYS_INLINE bool vli_is_below(size_t value, const _Atomic size_t *limit)

@@ -29,61 +29,18 @@
 extern uintptr_t vli_list_slab_bytes[VLI_CACHES_MAX] VLI_HIDDEN;
 
 #if !defined(VLI_TSAN)
-#define VLI_LIST_WORD "(%[area],%[index],8)"
-
-/* The first unit comes out, if there is one. */
-/* clang-format off */
-#define VLI_LIST_POP                                                                               \
-    "movq " VLI_LIST_WORD ", %[unit]\n\t"                                                          \
+/* The first unit, if there is one; its link becomes the word. */
+#define VLI_RSEQ_TAKE                                                                              \
+    "movq " VLI_RSEQ_WORD ", %[unit]\n\t"                                                          \
     "testb $1, %b[unit]\n\t"                                                                       \
     "jnz 776f\n\t"                                                                                 \
     "movq (%[unit]), %[temp]\n\t"                                                                  \
-    "movq %[temp], " VLI_LIST_WORD VLI_RSEQ_END(VLI_RSEQ_NO_UNIT, "%l[empty]") "\n\t"              \
-    ".pushsection .text.vli_rseq_abort, \"ax\", @progbits\n"                                       \
-    "776:\n\t" VLI_RSEQ_NO_UNIT                                                                   \
-    "jmp %l[empty]\n\t"                                                                            \
-    ".popsection"
-/* clang-format on */
+    "movq %[temp], " VLI_RSEQ_WORD
 
-/** vli_slot_pop() - as slab.h has it. The empty assembly: see arch/restart.h. */
-static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop(size_t index)
-{
-    uintptr_t unit;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ goto volatile(VLI_RSEQ_BEGIN VLI_LIST_POP
-                          : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [index] "r"(index)
-                          : "cc", "memory"
-                          : empty);
-    __asm__ volatile("");
-    VLI_ASSUME(unit != 0);
-    return unit;
-empty:
-    return 0;
-}
-
-/** vli_slot_pop_or_look() - the same, but 0 also if vli_rseq_was_away(), which is found out by two
- * instructions here. */
-static VLI_ALWAYS_INLINE uintptr_t vli_slot_pop_or_look(size_t index)
-{
-    uintptr_t unit;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ goto volatile(VLI_RSEQ_BEGIN_AFTER("cmpq $0, %%fs:8(%[temp])\n\t"
-                                               "je 776f\n\t") VLI_LIST_POP
-                          : [unit] "=&a"(unit), [temp] "=&r"(temp), [area] "=&r"(area)
-                          : [index] "r"(index)
-                          : "cc", "memory"
-                          : empty);
-    __asm__ volatile("");
-    VLI_ASSUME(unit != 0);
-    return unit;
-empty:
-    return 0;
-}
+/* vli_slot_pop() - as slab.h has it; vli_slot_pop_or_look() - the same, but 0 also if
+ * vli_rseq_was_away(). */
+VLI_RSEQ_DEFINE_POP(vli_slot_pop, VLI_RSEQ_BEGIN, VLI_RSEQ_TAKE)
+VLI_RSEQ_DEFINE_POP(vli_slot_pop_or_look, VLI_RSEQ_BEGIN_LOOKING, VLI_RSEQ_TAKE)
 
 /** vli_slot_push() - as slab.h has it: units of the slot's slab only. */
 VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_t unit)
@@ -94,13 +51,13 @@ VL_MUST_CHECK static VLI_ALWAYS_INLINE bool vli_slot_push(size_t index, uintptr_
     uintptr_t apart;
 
     __asm__ goto volatile(VLI_RSEQ_BEGIN
-                          "movq " VLI_LIST_WORD ", %[temp]\n\t"
+                          "movq " VLI_RSEQ_WORD ", %[temp]\n\t"
                           "movq %[temp], %[apart]\n\t"
                           "xorq %[unit], %[apart]\n\t"
                           "cmpq %[bytes], %[apart]\n\t"
                           "jae %l[other]\n\t"
                           "movq %[temp], (%[unit])\n\t"
-                          "movq %[unit], " VLI_LIST_WORD VLI_RSEQ_END("", "%l[other]")
+                          "movq %[unit], " VLI_RSEQ_WORD VLI_RSEQ_END("", "%l[other]")
                           : [temp] "=&r"(temp), [area] "=&r"(area), [apart] "=&r"(apart)
                           : [index] "r"(index), [unit] "r"(unit), [bytes] "r"(bytes)
                           : "cc", "memory"
@@ -115,20 +72,7 @@ other:
  * the caller's alone, or VLI_LIST_STOPPED when nothing must be kept now, and nothing changed. */
 VL_MUST_CHECK static inline uintptr_t vli_list_swap(size_t index, uintptr_t list)
 {
-    uintptr_t old;
-    uintptr_t temp;
-    uintptr_t area;
-
-    __asm__ volatile(VLI_RSEQ_BEGIN VLI_RSEQ_STOPPED
-                     "leaq vli_area_stopped(%%rip), %[temp]\n\t"
-                     "cmpq %[temp], %[area]\n\t"
-                     "je 773f\n\t"
-                     "movq " VLI_LIST_WORD ", %[old]\n\t"
-                     "movq %[list], " VLI_LIST_WORD VLI_RSEQ_END(VLI_RSEQ_STOPPED, "773b")
-                     : [old] "=&r"(old), [temp] "=&r"(temp), [area] "=&r"(area)
-                     : [index] "r"(index), [list] "r"(list), [no] "i"(VLI_LIST_STOPPED)
-                     : "cc", "memory");
-    return old;
+    return vli_area_swap(index, list, VLI_LIST_STOPPED);
 }
 
 #else
