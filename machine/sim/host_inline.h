@@ -58,37 +58,8 @@ static inline void *vl_host_percpu_area(unsigned cpu)
 }
 #define vl_host_percpu_area vl_host_percpu_area
 
-static inline unsigned long vl_host_irq_save(void)
-{
-    unsigned long flags = sim_self.irq_off;
-
-    sim_self.irq_off = 1;
-    atomic_signal_fence(memory_order_seq_cst);
-    return flags;
-}
-#define vl_host_irq_save vl_host_irq_save
-
-static inline void vl_host_irq_restore(unsigned long flags)
-{
-    atomic_signal_fence(memory_order_seq_cst);
-    if (flags == 0) {
-        sim_self.irq_off = 0;
-        atomic_signal_fence(memory_order_seq_cst);
-        if (__builtin_expect(sim_self.irq_pending != 0, 0)) {
-            sim_irq_run_pending();
-        }
-    }
-}
-#define vl_host_irq_restore vl_host_irq_restore
-
-static inline void vl_host_preempt_off(void)
-{
-    sim_self.preempt_off = sim_self.preempt_off + 1;
-    atomic_signal_fence(memory_order_seq_cst);
-}
-#define vl_host_preempt_off vl_host_preempt_off
-
-/* Once in so many times a CPU is held up where preemption comes on; 0: never (sim_hold_up()). */
+/* Once in so many times a CPU is held up where interrupts go off or on, where preemption comes on,
+ * and at events; 0: never (sim_hold_up()). */
 extern unsigned sim_hold_up_one_in;
 /** sim_hold_up_slow() - perhaps let another CPU thread run for a while. */
 void sim_hold_up_slow(void);
@@ -105,6 +76,39 @@ static inline void sim_hold_up_maybe(void)
 {
 }
 #endif
+
+static inline unsigned long vl_host_irq_save(void)
+{
+    unsigned long flags = sim_self.irq_off;
+
+    sim_hold_up_maybe();
+    sim_self.irq_off = 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    sim_hold_up_maybe();
+    return flags;
+}
+#define vl_host_irq_save vl_host_irq_save
+
+static inline void vl_host_irq_restore(unsigned long flags)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    sim_hold_up_maybe();
+    if (flags == 0) {
+        sim_self.irq_off = 0;
+        atomic_signal_fence(memory_order_seq_cst);
+        if (__builtin_expect(sim_self.irq_pending != 0, 0)) {
+            sim_irq_run_pending();
+        }
+    }
+}
+#define vl_host_irq_restore vl_host_irq_restore
+
+static inline void vl_host_preempt_off(void)
+{
+    sim_self.preempt_off = sim_self.preempt_off + 1;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+#define vl_host_preempt_off vl_host_preempt_off
 
 static inline void vl_host_preempt_on(void)
 {

@@ -5,8 +5,8 @@
  * take it offline again; that have all caches shrunk; and interrupts that allocate meanwhile.
  * Method: what is allocated is written with its owner and checked when it goes back. Who is told
  * of a block writes all over it, and nobody else may until the call returns; a block that went
- * offline is written over as well. In the end everything is valid, and as many frames are free as
- * in the beginning.
+ * offline is written over as well. Some storms hold CPUs up in the midst of what they do. In the
+ * end everything is valid, and as many frames are free as in the beginning.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -235,11 +235,11 @@ static uint64_t free_frames(void)
     return counts.free_zones + counts.free_stock;
 }
 
-static void storm_on(unsigned cpus, uint64_t present)
+static void storm_on(unsigned cpus, uint64_t present, unsigned hold_up)
 {
     struct sim_config config = {.cpus = cpus, .seed = 3, .quiet = true, .range_count = 3};
     uint64_t side = vl_frame_side_bytes((present + 32 * MIB) >> VL_PAGE_SHIFT);
-    uint64_t seed = sim_seed(91 + cpus);
+    uint64_t seed = sim_seed(91 + cpus + hold_up);
     uint64_t before;
 
     config.ranges[0] = (struct vl_range){{RESERVE - present}, {RESERVE}, 0, VL_RANGE_FREE};
@@ -253,7 +253,9 @@ static void storm_on(unsigned cpus, uint64_t present)
     before = free_frames();
     sim_irq_set(on_interrupt);
     sim_irq_storm(200);
+    sim_hold_up(hold_up);
     sim_run_on_cpus(cpus, storm, &seed);
+    sim_hold_up(0);
     sim_irq_storm_end();
     sim_irq_set(NULL);
     vli_frame_validate();
@@ -266,27 +268,40 @@ static void storm_on(unsigned cpus, uint64_t present)
 static void two_cpus(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 2 : 1, 16 * MIB);
+    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 0);
+}
+
+/* What one CPU does meets another half way, as where there are fewer real ones. */
+static void two_cpus_held_up(void **state)
+{
+    (void)state;
+    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 128);
+}
+
+static void eight_cpus_held_up(void **state)
+{
+    (void)state;
+    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 512);
 }
 
 static void eight_cpus(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 8 : 1, 16 * MIB);
+    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 0);
 }
 
 static void much_memory(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 4 : 1, 64 * MIB);
+    storm_on(VL_SMP ? 4 : 1, 64 * MIB, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_cpus),
-        cmocka_unit_test(eight_cpus),
-        cmocka_unit_test(much_memory),
+        cmocka_unit_test(two_cpus),           cmocka_unit_test(eight_cpus),
+        cmocka_unit_test(much_memory),        cmocka_unit_test(two_cpus_held_up),
+        cmocka_unit_test(eight_cpus_held_up),
     };
 
     return cmocka_run_group_tests_name("sim: a storm on physical memory", tests, NULL, NULL);
