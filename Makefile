@@ -252,7 +252,7 @@ malloc-config:
 # Both name functions of glibc's malloc.o, which then comes along: the first definition wins.
 MB := build/bench-malloc$(if $(filter-out sheaf,$(SLAB)),-$(SLAB))
 MALLOC_BENCH_FLAGS := $(WARN) -D_GNU_SOURCE -O2 -g -MMD -MP -I. -Iinclude -fno-builtin -pthread
-MALLOC_BENCH_OBJ   := $(patsubst bench/malloc/%.c,$(MB)/%.o,$(wildcard bench/malloc/*.c))
+MALLOC_BENCH_OBJ   := $(patsubst bench/malloc/%.c,$(MB)/%.o,$(wildcard bench/malloc/*.c)) $(MB)/places.o
 ARCHIVES := /usr/lib/x86_64-linux-gnu
 MALLOC_BENCH_BIN := $(MB)/malloc $(MB)/malloc-static-glibc \
   $(if $(wildcard $(ARCHIVES)/libjemalloc.a),$(MB)/malloc-static-jemalloc) \
@@ -262,6 +262,10 @@ $(MB)/%.o: bench/malloc/%.c
 	@mkdir -p $(@D)
 	$(SAY)
 	$(Q)$(CC) $(MALLOC_BENCH_FLAGS) -c $< -o $@
+$(MB)/%.o: bench/malloc/%.S
+	@mkdir -p $(@D)
+	$(SAY)
+	$(Q)$(CC) -c $< -o $@
 $(MB)/malloc: $(MALLOC_BENCH_OBJ)
 	$(Q)$(CC) $^ -pthread -o $@
 $(MB)/malloc-static-glibc: $(MALLOC_BENCH_OBJ)

@@ -20,6 +20,15 @@
 
 #define ORDER_COUNT 10000u
 
+/* The loops of tests 1 and 2 at each place of a cache line (places.S). */
+#define PLACES 16u
+struct bench_place {
+    bool (*fill)(void **objects, size_t size, size_t count); /* false: no memory */
+    bool (*pairs)(size_t size, size_t count);                /* the same */
+    void (*empty)(void **objects, size_t count);
+};
+extern const struct bench_place bench_places[PLACES];
+
 /* The counter before: nothing later starts earlier. */
 static inline uint64_t cycles_start(void)
 {
@@ -59,12 +68,17 @@ static inline double smaller(double a, double b)
 }
 
 /* Ends the program when memory ran out: no test survives that. */
-static inline void *need(void *object)
+static inline void must(bool good)
 {
-    if (object == NULL) {
+    if (!good) {
         fputs("bench: no memory\n", stderr);
         exit(1);
     }
+}
+
+static inline void *need(void *object)
+{
+    must(object != NULL);
     return object;
 }
 

@@ -2,7 +2,8 @@
  * threads.c - two threads on two CPUs.
  *
  * order2: test 1 in both at the same time, each on its own objects; every repetition begins at a
- * barrier, and counts as long as the slower of the two took. The least is kept.
+ * barrier, and counts as long as the slower of the two took. The loops' places take turns. The least
+ * is kept.
  *
  * stream: one thread allocates and sends, the other receives and frees, through a ring of 2,048
  * pointers whose ends are published 256 at a time, so that the ring itself costs little. Nobody
@@ -33,22 +34,19 @@ static void *order2_thread(void *argument)
 
     pin(me);
     for (unsigned round = 0; round < SIZES * ROUNDS; round++) {
+        const struct bench_place *place = &bench_places[round % PLACES];
         size_t size = sizes[round / ROUNDS];
 
         meet(meeting, me);
         uint64_t t0 = cycles_start();
 
-        for (unsigned i = 0; i < ORDER_COUNT; i++) {
-            objects[i] = need(malloc(size));
-        }
+        must(place->fill(objects, size, ORDER_COUNT));
         uint64_t t1 = cycles_end();
 
         meet(meeting, me);
         uint64_t t2 = cycles_start();
 
-        for (unsigned i = 0; i < ORDER_COUNT; i++) {
-            free(objects[i]);
-        }
+        place->empty(objects, ORDER_COUNT);
         turns[round][me].free = (double)(cycles_end() - t2) / ORDER_COUNT;
         turns[round][me].alloc = (double)(t1 - t0) / ORDER_COUNT;
     }

@@ -3,8 +3,8 @@
  *
  * Ranks of sleeping locks stand in the thread, those of spin locks in the CPU: a thread keeps its
  * sleeping locks when it moves, and a spin lock's holder does not move. The arrays are changed by
- * their owner alone. An interrupt that comes in the middle of a change leaves the array as it found
- * it, since it releases all that it takes; so no protection is needed beyond preemption off.
+ * their owner alone, with interrupts off: one that came in the middle of a change would write its
+ * own locks over the entry that is about to count.
  *
  * The new lock's rank must be above all held ones, not only above the last: a try_ lock may be
  * taken against the order (it cannot wait, so it cannot close a cycle) and makes the array
@@ -44,24 +44,22 @@ static void set_count(enum vli_rank rank, unsigned count)
 
 void vli_rank_push_any(enum vli_rank rank)
 {
-    struct held held;
+    unsigned long flags = vl_host_irq_save();
+    struct held held = held_of(rank, vli_this_cpu(), vl_host_thread());
 
-    vl_host_preempt_off();
-    held = held_of(rank, vli_this_cpu(), vl_host_thread());
     if (held.count >= held.max) {
         vli_panic("lock rank %u: more than %u locks held", (unsigned)rank, held.max);
     }
     held.ranks[held.count] = (uint8_t)rank;
     set_count(rank, held.count + 1);
-    vl_host_preempt_on();
+    vl_host_irq_restore(flags);
 }
 
 void vli_rank_push(enum vli_rank rank)
 {
-    struct held held;
+    unsigned long flags = vl_host_irq_save();
+    struct held held = held_of(rank, vli_this_cpu(), vl_host_thread());
 
-    vl_host_preempt_off();
-    held = held_of(rank, vli_this_cpu(), vl_host_thread());
     for (unsigned i = 0; i < held.count; i++) {
         if (held.ranks[i] >= (uint8_t)rank) {
             vli_panic("lock order: rank %u asked for while rank %u is held", (unsigned)rank,
@@ -73,17 +71,16 @@ void vli_rank_push(enum vli_rank rank)
                   "is held",
                   (unsigned)rank, (unsigned)vli_this_cpu()->ranks[0]);
     }
-    vl_host_preempt_on();
+    vl_host_irq_restore(flags);
     vli_rank_push_any(rank);
 }
 
 void vli_rank_pop(enum vli_rank rank)
 {
-    struct held held;
+    unsigned long flags = vl_host_irq_save();
+    struct held held = held_of(rank, vli_this_cpu(), vl_host_thread());
     unsigned at;
 
-    vl_host_preempt_off();
-    held = held_of(rank, vli_this_cpu(), vl_host_thread());
     for (at = held.count; at > 0 && held.ranks[at - 1] != (uint8_t)rank; at--) {
     }
     if (at == 0) {
@@ -93,7 +90,7 @@ void vli_rank_pop(enum vli_rank rank)
         held.ranks[at - 1] = held.ranks[at];
     }
     set_count(rank, held.count - 1);
-    vl_host_preempt_on();
+    vl_host_irq_restore(flags);
 }
 
 void vli_rank_assert_no_spin(void)

@@ -1,7 +1,9 @@
 /*
  * Goal: debug builds panic when a lock is taken against the order, released without being held, or
  * held where none may be; other builds check nothing and cost nothing.
- * Method: each right and each wrong order by hand, the wrong ones in a child process.
+ * Method: each right and each wrong order by hand, the wrong ones in a child process; a lock that
+ * leaves interrupts on is taken one instruction at a time, with an interrupt that takes another
+ * after each.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -48,6 +50,39 @@ static void right_orders(void **state) VL_NO_LOCK_CHECK
     vli_rw_read_unlock(&object);
     vli_rw_read_unlock(&space);
     vli_rank_assert_none();
+    sim_stop();
+}
+
+static void interrupt(unsigned cpu) VL_NO_LOCK_CHECK
+{
+    unsigned long flags = vli_spin_lock_irq(&zone, VLI_RANK_ZONE);
+
+    (void)cpu;
+    vli_spin_unlock_irq(&zone, VLI_RANK_ZONE, flags);
+}
+
+static void take_and_leave(void *arg) VL_NO_LOCK_CHECK
+{
+    (void)arg;
+    vli_rw_read_lock(&space);
+    vli_spin_lock(&table, VLI_RANK_TABLE);
+    vli_spin_unlock(&table, VLI_RANK_TABLE);
+    vli_rw_read_unlock(&space);
+    vli_rank_assert_none();
+}
+
+static void interrupts_change_nothing(void **state)
+{
+    uint64_t length;
+
+    (void)state;
+    start();
+    sim_irq_set(interrupt);
+    length = sim_step(take_and_leave, NULL, SIM_STEP_ALL);
+    for (uint64_t at = 1; at <= length; at++) {
+        (void)sim_step(take_and_leave, NULL, at);
+    }
+    sim_irq_set(NULL);
     sim_stop();
 }
 
@@ -148,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_orders),
+        cmocka_unit_test(interrupts_change_nothing),
         cmocka_unit_test(wrong_orders_panic),
     };
 
