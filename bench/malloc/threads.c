@@ -2,8 +2,8 @@
  * threads.c - two threads on two CPUs.
  *
  * order2: test 1 in both at the same time, each on its own objects; every repetition begins at a
- * barrier, and counts as long as the slower of the two took. The loops' places take turns. The least
- * is kept.
+ * barrier, and counts as long as the slower of the two took. The loops' places take turns. The
+ * least is kept.
  *
  * stream: one thread allocates and sends, the other receives and frees, through a ring of 2,048
  * pointers whose ends are published 256 at a time, so that the ring itself costs little. Nobody
