@@ -19,7 +19,6 @@
 
 #define CLASSES_MAX 80u
 
-uint8_t vli_class_fine[VLI_TABLE_FINE + 1u];
 uint8_t vli_class_coarse[VLI_CLASS_MAX / 128u + 1u];
 uint32_t vli_class_bytes[VLI_CACHES_MAX];
 

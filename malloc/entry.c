@@ -2,7 +2,9 @@
  * entry.c - the functions of <stdlib.h> and <malloc.h>.
  *
  * malloc() takes the class from a table and a unit from this CPU's sheaf of that class; free()
- * finds the class by the page and puts the unit there. All else is in the slow sides, out of line.
+ * finds the class by the page and puts the unit there: by a map of all pages that there can be, in
+ * one cache line of assembly (arch/rseq_free.h), or else by the range and its map. All else is in
+ * the slow sides, out of line.
  *
  * What C and POSIX leave open is as in glibc, on which programs rely: malloc(0) and
  * realloc(NULL, 0) give a block of their own; realloc(p, 0) frees p and returns NULL; a failure
@@ -10,6 +12,7 @@
  * errno alone.
  */
 #include "malloc/face.h"
+#include "malloc/fast.h"
 #include "core/base/bits.h"
 #include "core/slab/process.h"
 #include <errno.h>
@@ -172,8 +175,7 @@ void vli_free_slow(void *p)
 /* ------------------------------------------------------------------------------- malloc and free
  */
 
-/* Sizes above what the fine table has. */
-static VLI_ALWAYS_INLINE void *malloc_coarse(size_t size)
+void *vli_malloc_otherwise(size_t size)
 {
     uintptr_t unit;
 
@@ -187,12 +189,7 @@ static VLI_ALWAYS_INLINE void *malloc_coarse(size_t size)
     return (void *)unit;
 }
 
-/* Each fast path begins a cache line and so lies in two of them, not three: a cycle. */
-#define VLI_LINE_START VLI_ALIGNED(64)
-
-/* The sheaf is empty; or the thread slept, or others ran: time may have passed in which no slow
- * path came by. */
-static VLI_NOINLINE void *malloc_empty_or_away(size_t size)
+void *vli_malloc_empty_or_away(size_t size)
 {
     uintptr_t unit;
 
@@ -206,22 +203,8 @@ static VLI_NOINLINE void *malloc_empty_or_away(size_t size)
     return vli_malloc_slow(size);
 }
 
-VLI_LINE_START VLI_EXPORT void *malloc(size_t size)
-{
-    uintptr_t unit;
-
-    /* Acquire: pairs with the release in start.c; here and in free() it costs nothing. */
-    if (VLI_UNLIKELY(!vli_is_below(size, &vli_fast_limit))) {
-        return malloc_coarse(size);
-    }
-    unit = vli_slot_pop_or_look(vli_class_fine[size]);
-    if (VLI_UNLIKELY(unit == 0)) {
-        return malloc_empty_or_away(size);
-    }
-    return (void *)unit;
-}
-
-VLI_LINE_START VLI_EXPORT void free(void *p)
+/* By the range: what free() is, or what it leaves. */
+void vli_free_otherwise(void *p)
 {
     uintptr_t page = vli_range_page(p);
 
@@ -234,6 +217,49 @@ VLI_LINE_START VLI_EXPORT void free(void *p)
         vli_free_slow(p);
     }
 }
+
+#if defined(VLI_ENTRY_BY_MAP)
+VLI_MALLOC_DEFINE;
+VLI_FREE_DEFINE;
+
+void vli_fast_start(uint8_t *page_map)
+{
+    vli_fast_offset = vli_entry_offset();
+    if (page_map != NULL) {
+        *(int64_t *)(void *)(page_map - VLI_MAP_OFFSET) = vli_entry_offset();
+        /* Release: pairs with the loads of free(), which depend on the address. */
+        atomic_store_explicit(&vli_page_map, page_map, memory_order_release);
+    }
+}
+#else
+_Atomic size_t vli_fast_limit;
+uint8_t vli_class_fine[VLI_TABLE_FINE + 1u];
+
+void vli_fast_start(uint8_t *page_map)
+{
+    (void)page_map;
+}
+
+VLI_EXPORT void *malloc(size_t size)
+{
+    uintptr_t unit;
+
+    /* Acquire: pairs with the release in start.c; here and in free() it costs nothing. */
+    if (VLI_UNLIKELY(!vli_is_below(size, &vli_fast_limit))) {
+        return vli_malloc_otherwise(size);
+    }
+    unit = vli_slot_pop_or_look(vli_class_fine[size]);
+    if (VLI_UNLIKELY(unit == 0)) {
+        return vli_malloc_empty_or_away(size);
+    }
+    return (void *)unit;
+}
+
+VLI_EXPORT void free(void *p)
+{
+    vli_free_otherwise(p);
+}
+#endif
 
 /* From this size on calloc() takes a mapping of its own: Linux gives its pages zeroed, and only
  * those that are touched. Tables that stay empty for the most part are common, and to clear a run

@@ -3,6 +3,7 @@
  *
  *      entry.c    the C functions: fast paths, and their slow sides
  *      cxx.c      C++ operators new and delete
+ *      fast.h     which of malloc() and free() is in assembly
  *      class.c    size classes: caches of the core
  *      range.c    the reserved range: reserving, growing, giving back
  *      large.c    what is mapped by itself, above VLI_RUN_MAX
@@ -41,6 +42,7 @@ struct vli_options {
     bool stats;         /* print statistics at exit */
     bool secure;        /* check every free, fill what is freed */
     bool percpu;        /* restartable sequences where there are any */
+    bool map;           /* free() by a map of all addresses, where it can */
     bool align16;       /* no 24-byte class: every block of 16 bytes or more is aligned to 16 */
     enum vli_huge huge; /* transparent huge pages */
     int64_t purge_ms;   /* free memory goes back to Linux after so long; -1: never */
@@ -96,6 +98,9 @@ extern _Atomic uint64_t vli_range_pages VLI_HIDDEN;
 void *vli_range_close(size_t bytes);
 /** vli_range_open() - some of these become writable; false when Linux refuses it. */
 VL_MUST_CHECK bool vli_range_open(void *start, size_t bytes);
+/* A byte for each page of user space, of which vli_slab_map is a part; NULL where nobody would go
+ * by it, or it was not to be had. Set by vli_range_reserve(). */
+extern uint8_t *vli_range_page_map;
 /** vli_range_reserve() - reserve addresses; false when not even the smallest range is to be had. */
 VL_MUST_CHECK bool vli_range_reserve(void);
 

@@ -5,6 +5,10 @@
  *      base: | online: the core's frames ... | absent: addresses only ...      | side data | map |
  *                                            └ online_end
  *
+ * Where free() can go by it (arch/rseq_entry.h), the map is a part of a larger one instead, with a
+ * byte for each page that a program can have: 32 GiB of addresses, which read as 0 and cost nothing
+ * until they are read, and then a page table.
+ *
  * Addresses are reserved without memory (PROT_NONE), a great many of them: the core's range of kind
  * ABSENT. Where Linux limits addresses (ulimit -v), half of what is allowed, or less if that is not
  * to be had. When a zone runs low, the reclaim function brings the next blocks online: makes them
@@ -31,6 +35,7 @@
  * Locks: grow_word is held while the range grows; purge_word is tried, and held by who purges.
  */
 #include "malloc/face.h"
+#include "malloc/fast.h"
 #include "core/base/bits.h"
 #include "core/slab/process.h"
 #include <errno.h>
@@ -50,7 +55,8 @@
 
 _Atomic(unsigned char *) vli_range_base;
 _Atomic uint64_t vli_range_pages;
-uint8_t *vli_slab_map;     /* behind the side data */
+uint8_t *vli_slab_map; /* behind the side data, or a part of that */
+uint8_t *vli_range_page_map;
 static size_t range_bytes; /* but for side data */
 static size_t side_bytes;
 
@@ -137,6 +143,35 @@ static size_t reserve_wanted(void)
     return wanted < RESERVE_MIN ? RESERVE_MIN : wanted;
 }
 
+#if defined(VLI_ENTRY_BY_MAP)
+/* A map of all pages of user space, and a page before it. Read by 2 MiB at once where Linux may:
+ * mlockall() reads all of it. */
+static void page_map_reserve(void)
+{
+    size_t bytes = VL_PAGE_SIZE + VLI_MAP_PLACE + (size_t)VLI_MAP_BYTES;
+    uint8_t *start;
+
+    if (!vli_options.map || vli_options.secure || vli_range_page_map != NULL) {
+        return;
+    }
+    start = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) {
+        return;
+    }
+    if (mprotect(start, VL_PAGE_SIZE, PROT_READ | PROT_WRITE) != 0) {
+        (void)munmap(start, bytes);
+        return;
+    }
+    (void)madvise(start + VL_PAGE_SIZE, bytes - VL_PAGE_SIZE, MADV_HUGEPAGE);
+    advise_dumps(start, bytes, MADV_DONTDUMP);
+    vli_range_page_map = start + VL_PAGE_SIZE + VLI_MAP_PLACE;
+}
+#else
+static void page_map_reserve(void)
+{
+}
+#endif
+
 static bool reserve(size_t bytes)
 {
     size_t side = (size_t)vl_frame_side_bytes(bytes >> VL_PAGE_SHIFT);
@@ -156,7 +191,9 @@ static bool reserve(size_t bytes)
         return false;
     }
     atomic_store_explicit(&vli_range_base, start, memory_order_relaxed);
-    vli_slab_map = start + bytes + side;
+    vli_slab_map = vli_range_page_map != NULL
+                       ? vli_range_page_map + ((uintptr_t)start >> VL_PAGE_SHIFT)
+                       : start + bytes + side;
     range_bytes = bytes;
     side_bytes = side;
     return true;
@@ -165,7 +202,10 @@ static bool reserve(size_t bytes)
 bool vli_range_reserve(void)
 {
     size_t bytes = reserve_wanted();
+    int saved = errno;
 
+    page_map_reserve();
+    errno = saved;
     while (!reserve(bytes)) {
         bytes = (size_t)vli_round_down(bytes / 4, BLOCK_BYTES);
         if (bytes < RESERVE_MIN) {
@@ -190,6 +230,18 @@ size_t vl_host_memory_ranges(struct vl_range *out, size_t max)
 
 /* ------------------------------------------------------------------------------------- growing */
 
+/* The map's bytes for @count pages, from page @from of the range on. */
+static bool map_open(size_t from, size_t count)
+{
+    uintptr_t start = vli_round_down((uintptr_t)(vli_slab_map + from), VL_PAGE_SIZE);
+    uintptr_t end = vli_round_up((uintptr_t)(vli_slab_map + from + count), VL_PAGE_SIZE);
+
+    if (vli_range_page_map != NULL) { /* what is written to shall not be 2 MiB */
+        (void)madvise((void *)start, end - start, MADV_NOHUGEPAGE);
+    }
+    return vli_range_open((void *)start, end - start);
+}
+
 /* Makes what stands beside the first @end bytes of the range writable. The lock is held. */
 static bool side_ready(size_t end)
 {
@@ -204,7 +256,7 @@ static bool side_ready(size_t end)
     to = to < range_bytes ? to : range_bytes;
     count = (to - side_end) >> VL_PAGE_SHIFT;
     if (!vli_range_open(frames + from * sizeof(struct vl_frame), count * sizeof(struct vl_frame)) ||
-        !vli_range_open(vli_slab_map + from, count)) {
+        !map_open(from, count)) {
         return false;
     }
     side_end = to;

@@ -11,7 +11,7 @@
  * understood is said so, in one line, and has no effect at all: half of a list would be worse than
  * none. A program that runs with more rights than its user gets the defaults.
  */
-#include "malloc/face.h"
+#include "malloc/fast.h"
 #include "core/base/memory.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ extern char **environ;
 
 #define OPTIONS_DEFAULT                                                                            \
     {                                                                                              \
-        .percpu = true, .purge_ms = 1000, .reserve = (uint64_t)1 << 40                             \
+        .percpu = true, .map = true, .purge_ms = 1000, .reserve = (uint64_t)1 << 40                \
     }
 
 struct vli_options vli_options = OPTIONS_DEFAULT;
@@ -132,6 +132,9 @@ static bool read_word(const struct word *word, struct vli_options *to)
     }
     if (is_name(word, "percpu")) {
         return read_switch(word, &to->percpu);
+    }
+    if (is_name(word, "map")) {
+        return read_switch(word, &to->map);
     }
     if (is_name(word, "align16")) {
         return read_switch(word, &to->align16);
@@ -301,7 +304,6 @@ size_t vli_cpus_usable(void)
 _Atomic uint32_t vli_start_word;
 static _Atomic bool is_ready;
 static _Atomic bool is_late_done;
-_Atomic size_t vli_fast_limit;
 _Atomic size_t vli_coarse_limit;
 _Atomic uint64_t vli_fast_pages;
 
@@ -331,6 +333,7 @@ static bool start_fast_paths(void)
     if (vli_options.stats) {
         vli_say_at_exit();
     }
+    vli_fast_start(vli_range_page_map);
     if (!vli_options.secure) {
         /* Release: pairs with the acquires of the fast paths, which see all that was started. */
         atomic_store_explicit(&vli_fast_pages, vli_range_pages, memory_order_release);

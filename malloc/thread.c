@@ -21,6 +21,7 @@
  * Locks: area_word guards numbers, what is made, and draining; node locks are taken inside it.
  */
 #include "malloc/face.h"
+#include "malloc/fast.h"
 #include "arch/vfork.h"
 #include "core/slab/process.h"
 #include "core/base/bits.h"
@@ -57,7 +58,9 @@ static pthread_key_t key;
 int64_t vli_rseq_offset;
 uint32_t vli_rseq_aborts;
 _Thread_local struct vli_rseq vli_rseq_own = {.cpu_id = NUMBER_NONE};
+#if !defined(VLI_ENTRY_BY_MAP)
 struct vli_slab_percpu *vli_areas[VLI_AREAS_MAX + 2u] = {&vli_area_stopped, &vli_area_stopped};
+#endif
 
 /* Number of the area that the fast path would use now. */
 static int32_t number_now(void)

@@ -85,9 +85,8 @@ uint64_t sim_step(void (*fn)(void *arg), void *arg, uint64_t at);
 
 /* ---- time ---- */
 /** sim_hold_up() - from now on a CPU is held up for some microseconds, once in @one_in times, where
- * interrupts go off or on, where it leaves a spin lock or reports an event: what others do meanwhile
- * meets it half way. 0: never.
- * Before CPUs run; needs VL_EVENTS. */
+ * interrupts go off or on, where it leaves a spin lock or reports an event: what others do
+ * meanwhile meets it half way. 0: never. Before CPUs run; needs VL_EVENTS. */
 void sim_hold_up(unsigned one_in);
 
 /* ---- out of memory ---- */

@@ -14,6 +14,9 @@
 /* The sheaves in use are an area's first words, the spares come after them. */
 _Static_assert(VLI_SHEAF_TOP == 0 && offsetof(struct vli_slab_percpu, sheaf) == 0, "no offset");
 
+/* free() goes by a map of pages (rseq_free.h). */
+#define VLI_SLOT_BY_MAP 1
+
 /* What the last word below the top holds: 0 where the sheaf is empty. */
 #define VLI_RSEQ_TAKE                                                                              \
     "movq " VLI_RSEQ_WORD ", %[temp]\n\t"                                                          \
