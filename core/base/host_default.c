@@ -22,6 +22,23 @@ VLI_WEAK unsigned vl_host_cpu_count(void)
     return 1;
 }
 
+VLI_WEAK unsigned vl_host_cpu_node(unsigned cpu)
+{
+    (void)cpu;
+    return 0;
+}
+
+VLI_WEAK unsigned vl_host_zone_node(unsigned zone)
+{
+    (void)zone;
+    return 0;
+}
+
+VLI_WEAK unsigned vl_host_node_distance(unsigned from, unsigned to)
+{
+    return from == to ? 10 : 20;
+}
+
 #ifndef vl_host_percpu_area
 VLI_WEAK void *vl_host_percpu_area(unsigned cpu)
 {

@@ -139,7 +139,7 @@ static VLI_NOINLINE enum vl_status alloc_single(vl_how_t how, struct vl_pfn *out
                                                 uintptr_t place)
 {
     struct vli_percpu *cpu = vli_this_cpu();
-    struct vli_zone *zone = vli_zone_top;
+    struct vli_zone *zone = cpu->frame.zone;
     uint32_t pfn;
 
     if (cpu->frame.limit0 != 0 || !vli_zone_try_lock(zone)) {
@@ -256,8 +256,9 @@ static VLI_NOINLINE void put_any(uint32_t pfn, unsigned order, unsigned long irq
     struct vli_frame_percpu *stock = &cpu->frame;
 
     vli_count_add_here(cpu, VLI_COUNT_FREE, (uint64_t)1 << order);
-    if (pfn >= stock->first && ((order == 0 && stock->limit0 != 0) ||
-                                (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0))) {
+    if (((order == 0 && stock->limit0 != 0) ||
+         (order == VLI_STOCK_ORDER_LARGE && stock->limit9 != 0)) &&
+        vli_stock_keeps(stock, pfn)) {
         vli_stock_put_full(stock, pfn, order);
     } else {
         vli_zone_give_quick(pfn, order);
@@ -274,15 +275,41 @@ static VLI_NOINLINE void put_join(struct vli_zone *zone, uint32_t pfn, unsigned 
     vl_host_irq_restore(irq);
 }
 
+/* Puts one on top of the stock of order 0, which has room; interrupts are off. */
+static inline void push0(struct vli_frame_percpu *stock, uint32_t count, uint32_t pfn)
+{
+    stock->order0[count] = pfn;
+    atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
+}
+
+/* Order 0, and the stock keeps this one, which one comparison could not tell if there is room. */
+static VLI_NOINLINE void put_kept(uint32_t pfn, unsigned long irq)
+{
+    struct vli_percpu *cpu = vli_this_cpu();
+    uint32_t count = atomic_load_explicit(&cpu->frame.count0, memory_order_relaxed);
+
+    if (count >= cpu->frame.limit0) {
+        put_any(pfn, 0, irq);
+        return;
+    }
+    push0(&cpu->frame, count, pfn);
+    vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
+    vl_host_irq_restore(irq);
+}
+
 /* Order 0, and no room in the stock, or stocks are off: then into the list, unless it joins. */
 static VLI_NOINLINE void put_single(uint32_t pfn, unsigned long irq)
 {
     struct vli_percpu *cpu = vli_this_cpu();
-    struct vli_zone *zone = vli_zone_top;
-    uint32_t flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
+    struct vli_zone *zone = cpu->frame.zone;
+    uint32_t flags;
 
-    if ((cpu->frame.limit0 != 0 && pfn >= cpu->frame.first) || flags != zone->flags_idle ||
-        !vli_zone_try_lock(zone)) {
+    if (cpu->frame.limit0 != 0 && vli_stock_keeps(&cpu->frame, pfn)) {
+        put_kept(pfn, irq);
+        return;
+    }
+    flags = atomic_load_explicit(&vli_frames[pfn].flags, memory_order_relaxed);
+    if (flags != zone->flags_idle || !vli_zone_try_lock(zone)) {
         put_any(pfn, 0, irq);
         return;
     }
@@ -305,7 +332,7 @@ static VLI_NOINLINE void put_large(uint32_t pfn, unsigned order, unsigned long i
     struct vli_frame_percpu *stock = &cpu->frame;
     uint32_t count = atomic_load_explicit(&stock->count9, memory_order_relaxed);
 
-    if (order != VLI_STOCK_ORDER_LARGE || count >= stock->limit9 || pfn < stock->first) {
+    if (order != VLI_STOCK_ORDER_LARGE || count >= stock->limit9 || !vli_stock_keeps(stock, pfn)) {
         put_any(pfn, order, irq);
         return;
     }
@@ -334,8 +361,7 @@ static VLI_ALWAYS_INLINE void put(uint32_t pfn, unsigned order)
         put_single(pfn, irq);
         return;
     }
-    stock->order0[count] = pfn;
-    atomic_store_explicit(&stock->count0, count + 1, memory_order_relaxed);
+    push0(stock, count, pfn);
     vli_count_add_here(cpu, VLI_COUNT_FREE, 1);
     vl_host_irq_restore(irq);
 }
@@ -431,7 +457,7 @@ static bool stock_put_many(const uint32_t *pfns, size_t count)
     bool fits = have + count <= stock->limit0;
 
     for (size_t i = 0; fits && i < count; i++) {
-        fits = pfns[i] >= stock->first;
+        fits = vli_stock_keeps(stock, pfns[i]);
     }
     if (fits) {
         memcpy(&stock->order0[have], pfns, count * sizeof(pfns[0]));
@@ -463,7 +489,8 @@ static void put_many(const uint32_t *pfns, size_t count)
  * the stock, or for a small request the other way round. */
 static size_t get_many(size_t count, vl_how_t how, uint32_t *out)
 {
-    struct vli_request request = {.zone = vli_zone_highest(how), .depth = VLI_DEPTH_LOW};
+    struct vli_request request = {
+        .zone = vli_zone_highest(how), .depth = VLI_DEPTH_LOW, .node = vli_node_here()};
     size_t had = 0;
     size_t got;
 

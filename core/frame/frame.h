@@ -165,6 +165,7 @@ struct vli_frame_work {
     uint64_t gives;  /* blocks given back, before any joining */
     uint64_t tops;   /* of these, those that became one of the highest order, or were */
     uint64_t locks;  /* takings of the zone's lock: one locked instruction each */
+    uint64_t abroad; /* frames taken by CPUs of other nodes */
     /* The rest follows from these; vli_zone_info() fills it in. */
     uint64_t lookups; /* buddies asked about (flags: a descriptor read each) */
     uint64_t inserts; /* list insertions: two descriptors touched at most */
@@ -175,6 +176,7 @@ struct vli_frame_work {
 /* Statistics of a zone, for report/. */
 struct vli_zone_info {
     const char *name;
+    unsigned node;
     uint64_t managed;
     uint64_t free;
     uint64_t blocks[VL_ORDER_COUNT]; /* free blocks of each order */

@@ -140,7 +140,6 @@ static enum vl_status make_hulls(void)
             others += length;
         }
     }
-    vli_zone_top = &vli_zones[vli_zone_count - 1];
     hole_bytes = (vli_frames_end - vli_frames_first - frames - others) * sizeof(struct vl_frame);
     if (hole_bytes > frames * VL_PAGE_SIZE / 16 + 2 * BLOCK * sizeof(struct vl_frame)) {
         vli_log(VL_LOG_ERROR, "frame: the ranges of memory are too far apart");
@@ -340,6 +339,11 @@ void vli_zone_set_watermarks(struct vli_zone *zone)
     atomic_store_explicit(&zone->watermark_high, min * 3, memory_order_relaxed);
 }
 
+const struct vl_range *vli_range_at(size_t index)
+{
+    return index < range_count ? &ranges[index] : NULL;
+}
+
 const struct vl_range *vli_range_of(uint32_t start, uint32_t end, enum vl_range_kind kind)
 {
     for (size_t i = 0; i < range_count; i++) {
@@ -358,6 +362,9 @@ enum vl_status vli_frame_init(void)
 
     if (status == VL_OK) {
         status = make_hulls();
+    }
+    if (status == VL_OK) {
+        status = vli_nodes_init();
     }
     if (status == VL_OK) {
         status = carve();
@@ -471,6 +478,7 @@ static void validate_stock(const struct vli_frame_percpu *stock)
 
         VL_ASSERT(vli_frame_has(pfn));
         VL_ASSERT(pfn.n % (1u << order) == 0);
+        VL_ASSERT(vli_frame_zone(frame)->node == stock->home);
         VL_ASSERT(atomic_load_explicit(&frame->flags, memory_order_relaxed) ==
                   vli_flags_idle(vli_frame_zone(frame)->index));
         VL_ASSERT(atomic_load_explicit(&frame->refs, memory_order_relaxed) == 1);

@@ -123,7 +123,8 @@ static uint32_t take_last(struct vli_request *request, vl_how_t how, uint32_t th
 
 uint32_t vli_frame_get_slow(unsigned order, vl_how_t how)
 {
-    struct vli_request request = {order, vli_zone_highest(how), VLI_DEPTH_LOW};
+    struct vli_request request = {
+        .order = order, .zone = vli_zone_highest(how), .node = vli_node_here()};
     struct vl_thread *thread = vl_host_thread();
     uint32_t thread_flags =
         thread != NULL ? atomic_load_explicit(&thread->flags, memory_order_relaxed) : 0;

@@ -1,9 +1,11 @@
 /*
  * zone.c - which zone serves a request, how far down, and where freed blocks go.
  *
- * A request starts at the highest zone that will do and falls back to lower ones, which keep more
- * for those who can use nothing else. A zone may be taken down to a floor that depends on who asks
- * (enum vli_depth); the watermarks follow from how much memory the zone has.
+ * A request starts at the highest zone that will do of its CPU's node, and falls back to lower ones
+ * of the node, then to those of other nodes (node.c). Those that have a higher one of their node
+ * above them, which would do as well, keep more for those who can use nothing else. A zone may be
+ * taken down to a floor that depends on who asks (enum vli_depth); the watermarks follow from how
+ * much memory the zone has.
  *
  * Blocks that are freed may be of any zone. They go back many under one taking of a zone's lock.
  * Frames that were freed in sequence, upward or downward, go back as the large blocks that they
@@ -17,12 +19,12 @@
 
 struct vli_zone vli_zones[VL_ZONES_MAX];
 unsigned vli_zone_count;
-struct vli_zone *vli_zone_top;
 
 /* Free frames that a request must leave in a zone. */
 static uint64_t floor_of(const struct vli_zone *zone, const struct vli_request *request)
 {
-    bool is_fallback = zone->index != request->zone;
+    /* Of another node, too, the highest zone is no less there for this request than for others. */
+    bool is_fallback = zone->above <= request->zone;
 
     switch (request->depth) {
     case VLI_DEPTH_LOW:
@@ -62,6 +64,9 @@ static size_t take_from(struct vli_zone *zone, const struct vli_request *request
     } else if (count > 1) {
         had = vli_buddy_take_many(zone, request->order, count, out);
     }
+    if (zone->node != request->node) {
+        zone->work.abroad += (uint64_t)had << request->order;
+    }
     vli_zone_unlock(zone);
     vl_host_irq_restore(irq);
     return had;
@@ -69,7 +74,7 @@ static size_t take_from(struct vli_zone *zone, const struct vli_request *request
 
 uint32_t vli_zone_take_quick(unsigned order)
 {
-    struct vli_zone *zone = vli_zone_top;
+    struct vli_zone *zone = vli_this_cpu()->frame.zone;
     uint32_t pfn = VLI_FRAME_LINK_NONE;
 
     vli_zone_lock(zone);
@@ -83,7 +88,7 @@ uint32_t vli_zone_take_quick(unsigned order)
 
 uint32_t vli_zone_take_run(uint32_t frames)
 {
-    struct vli_zone *zone = vli_zone_top;
+    struct vli_zone *zone = vli_this_cpu()->frame.zone;
     uint32_t pfn = VLI_FRAME_LINK_NONE;
 
     vli_zone_lock(zone);
@@ -97,12 +102,18 @@ uint32_t vli_zone_take_run(uint32_t frames)
 
 size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out)
 {
-    for (unsigned i = request->zone + 1; i-- > 0;) {
-        size_t had =
-            spare(&vli_zones[i], request) > 0 ? take_from(&vli_zones[i], request, count, out) : 0;
+    const uint8_t *order = vli_nodes[request->node].zones;
 
-        if (had > 0) {
-            return had;
+    for (unsigned i = 0; i < vli_zone_count; i++) {
+        struct vli_zone *zone = &vli_zones[order[i]];
+
+        if (zone->index <= request->zone && (!request->stays || zone->node == request->node) &&
+            spare(zone, request) > 0) {
+            size_t had = take_from(zone, request, count, out);
+
+            if (had > 0) {
+                return had;
+            }
         }
     }
     return 0;
@@ -244,12 +255,16 @@ size_t vli_zones_deficit(unsigned highest)
 /* ------------------------------------------------------------------------------- for the outside
  */
 
-/* A zone's name as Linux has it: the highest is Normal. */
+/* A zone's name as Linux has it: the highest of each node is Normal. */
 static const char *name_of(unsigned zone)
 {
     static const char *const names[] = {"Normal", "DMA32", "DMA"};
-    unsigned below = vli_zone_count - 1 - zone;
+    unsigned below = 0;
 
+    while (vli_zones[zone].above < VL_ZONES_MAX) {
+        zone = vli_zones[zone].above;
+        below++;
+    }
     return below < VLI_COUNT_OF(names) ? names[below] : "Low";
 }
 
@@ -264,6 +279,7 @@ bool vli_zone_info(unsigned zone, struct vli_zone_info *out)
     irq = vli_spin_lock_irq(&from->lock, VLI_RANK_ZONE);
     *out = (struct vli_zone_info){
         .name = name_of(zone),
+        .node = from->node,
         .managed = from->managed,
         .free = from->free,
         .watermark_min = vli_watermark(&from->watermark_min),

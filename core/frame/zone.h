@@ -39,12 +39,13 @@ struct vli_zone {
     _Atomic uint64_t watermark_high; /* (Z) */
     struct vli_frame_work work;      /* (Z) */
     uint32_t index;
-    bool is_alone; /* no other zone has frames inside the hull */
+    uint32_t node;
+    uint32_t above; /* the next higher zone of the node, or VL_ZONES_MAX */
+    bool is_alone;  /* no other zone has frames inside the hull */
 };
 
 extern struct vli_zone vli_zones[VL_ZONES_MAX];
-extern unsigned vli_zone_count;       /* the highest zone with memory, plus one */
-extern struct vli_zone *vli_zone_top; /* that zone */
+extern unsigned vli_zone_count; /* the highest zone with memory, plus one */
 
 /** vli_zone_lock() - with interrupts off already. */
 static inline void vli_zone_lock(struct vli_zone *zone) VL_ACQUIRE(&zone->lock) VL_NO_LOCK_CHECK
@@ -106,6 +107,8 @@ struct vli_request {
     unsigned order;
     unsigned zone; /* highest that will do */
     enum vli_depth depth;
+    unsigned node; /* where it starts */
+    bool stays;    /* no other node will do */
 };
 
 /** vli_zone_highest() - the highest zone that will do for a request. */
@@ -123,8 +126,8 @@ static inline unsigned vli_zone_highest(vl_how_t how)
  */
 size_t vli_zones_take(const struct vli_request *request, size_t count, uint32_t *out);
 
-/** vli_zone_take_quick() - one block from the highest zone down to its low watermark, or NONE.
- * Interrupts are off. */
+/** vli_zone_take_quick() - one block from the stock's zone, the highest of this CPU's node, down to
+ * its low watermark, or NONE. Interrupts are off. */
 uint32_t vli_zone_take_quick(unsigned order);
 
 /** vli_zone_give_quick() - one block back to its zone. Interrupts are off. */
@@ -133,8 +136,8 @@ void vli_zone_give_quick(uint32_t pfn, unsigned order);
 /** vli_zones_give() - @count blocks of @order, of any zones, back to their lists. */
 void vli_zones_give(const uint32_t *pfns, size_t count, unsigned order);
 
-/** vli_zone_take_run() - @frames in a row from the highest zone down to its low watermark, aligned
- * as the next order is, or NONE. Interrupts are off. */
+/** vli_zone_take_run() - @frames in a row from the same zone as far down, aligned as the next order
+ * is, or NONE. Interrupts are off. */
 uint32_t vli_zone_take_run(uint32_t frames);
 
 /** vli_zones_give_run() - idle frames of one zone, in a row, back to its lists. Context: any. */
@@ -142,6 +145,40 @@ void vli_zones_give_run(uint32_t start, uint32_t end);
 
 /** vli_zones_deficit() - frames that the allowed zones lack to their high watermarks. */
 size_t vli_zones_deficit(unsigned highest);
+
+/* ---- nodes (node.c) ---- */
+
+/* A node's zones in the order in which its CPUs' requests go through them: its own from the highest
+ * down, then those of the nearest other node, and so on. */
+struct vli_node {
+    uint8_t zones[VL_ZONES_MAX];
+};
+extern struct vli_node vli_nodes[VL_NODES_MAX] VLI_HIDDEN;
+
+/** vli_nodes_init() - ask the host, once the zones are known. vli_frame_init() only. */
+VL_MUST_CHECK enum vl_status vli_nodes_init(void);
+
+/** vli_node_here() - the node of this CPU; a hint where the thread may move. */
+static inline unsigned vli_node_here(void)
+{
+    return vli_this_cpu()->frame.node;
+}
+
+/** vli_node_home() - the node of the first memory that a node's requests come to. */
+unsigned vli_node_home(unsigned node);
+
+/** vli_node_top() - the highest zone of a node that has one. */
+struct vli_zone *vli_node_top(unsigned node);
+
+/** vli_node_window() - the numbers from @first on among which only frames of @node are; where other
+ * nodes' lie between, the stretch that has the most of its own. To UINT32_MAX if none follow. */
+void vli_node_window(unsigned node, uint32_t first, uint32_t *out_start, uint32_t *out_end);
+
+/** vli_stock_keeps() - may this CPU's stock keep the frame? */
+static inline bool vli_stock_keeps(const struct vli_frame_percpu *stock, uint32_t pfn)
+{
+    return pfn - stock->kept_start < stock->kept_count;
+}
 
 /** vli_stock_init() - limits of all CPUs' stocks, from the sizes of the zones. */
 void vli_stock_init(void);
@@ -162,6 +199,9 @@ void vli_zone_set_watermarks(struct vli_zone *zone);
 
 /** vli_frames_set() - descriptors of frames that nobody else looks at. */
 void vli_frames_set(uint32_t start, uint32_t end, uint32_t flags, uint32_t refs);
+
+/** vli_range_at() - the host's ranges, in their order; NULL after the last. */
+const struct vl_range *vli_range_at(size_t index);
 
 /** vli_range_of() - the range of @kind that holds all of [start, end), or NULL. */
 const struct vl_range *vli_range_of(uint32_t start, uint32_t end, enum vl_range_kind kind);

@@ -165,6 +165,51 @@ static bool check_cpu_id(void)
     return true;
 }
 
+static bool check_cpu_node(void)
+{
+    unsigned count = vl_host_cpu_count();
+
+    for (unsigned cpu = 0; cpu < count; cpu++) {
+        if (vl_host_cpu_node(cpu) >= VL_NODES_MAX) {
+            vli_log(VL_LOG_ERROR, "selftest: vl_host_cpu_node: CPU %u: %u, below %u expected", cpu,
+                    vl_host_cpu_node(cpu), VL_NODES_MAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_zone_node(void)
+{
+    size_t count = ranges_read();
+
+    for (size_t i = 0; i < count; i++) {
+        if (vl_host_zone_node(ranges[i].zone) >= VL_NODES_MAX) {
+            vli_log(VL_LOG_ERROR, "selftest: vl_host_zone_node: zone %u: %u, below %u expected",
+                    ranges[i].zone, vl_host_zone_node(ranges[i].zone), VL_NODES_MAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No other node is nearer than the own. */
+static bool check_node_distance(void)
+{
+    for (unsigned from = 0; from < VL_NODES_MAX; from++) {
+        for (unsigned to = 0; to < VL_NODES_MAX; to++) {
+            if (vl_host_node_distance(from, to) < vl_host_node_distance(from, from)) {
+                vli_log(VL_LOG_ERROR,
+                        "selftest: vl_host_node_distance: from %u to %u it is %u, to itself %u",
+                        from, to, vl_host_node_distance(from, to),
+                        vl_host_node_distance(from, from));
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool check_percpu_area(void)
 {
     unsigned count = vl_host_cpu_count();
@@ -302,17 +347,14 @@ enum vl_status vl_selftest(const char **out_hook)
     static const struct {
         bool (*is_right)(void);
         const char *hook;
-    } checks[] = {{check_ranges, "vl_host_memory_ranges"},
-                  {check_phys_to_virt, "vl_host_phys_to_virt"},
-                  {check_bootstrap, "vl_host_bootstrap"},
-                  {check_cpu_count, "vl_host_cpu_count"},
-                  {check_cpu_id, "vl_host_cpu_id"},
-                  {check_percpu_area, "vl_host_percpu_area"},
-                  {check_this_cpu, "vl_host_percpu_area"},
-                  {check_cpu_call, "vl_host_cpu_call"},
-                  {check_clock, "vl_host_clock_ns"},
-                  {check_thread, "vl_host_thread"},
-                  {check_wait, "vl_host_wait"}};
+    } checks[] = {
+        {check_ranges, "vl_host_memory_ranges"},    {check_phys_to_virt, "vl_host_phys_to_virt"},
+        {check_bootstrap, "vl_host_bootstrap"},     {check_cpu_count, "vl_host_cpu_count"},
+        {check_cpu_id, "vl_host_cpu_id"},           {check_cpu_node, "vl_host_cpu_node"},
+        {check_zone_node, "vl_host_zone_node"},     {check_node_distance, "vl_host_node_distance"},
+        {check_percpu_area, "vl_host_percpu_area"}, {check_this_cpu, "vl_host_percpu_area"},
+        {check_cpu_call, "vl_host_cpu_call"},       {check_clock, "vl_host_clock_ns"},
+        {check_thread, "vl_host_thread"},           {check_wait, "vl_host_wait"}};
 
     *out_hook = NULL;
     for (size_t i = 0; i < VLI_COUNT_OF(checks); i++) {

@@ -24,7 +24,8 @@
 enum vl_log_level { VL_LOG_ERROR, VL_LOG_WARNING, VL_LOG_INFO, VL_LOG_DEBUG };
 
 /* Zones are numbered from the most restricted (0) upwards; a request names the highest zone that
- * it accepts and falls back to lower ones. */
+ * it accepts and falls back to lower ones. Zones of different nodes have different numbers, too
+ * (vl_host_zone_node()): the more restricted ones of all nodes come before the others. */
 #define VL_ZONES_MAX 16u
 
 /* What a range of addresses is to the core. */
@@ -137,6 +138,31 @@ void *vl_host_percpu_area(unsigned cpu);
  */
 void vl_host_cpu_call(const struct vl_cpumask *mask, void (*fn)(void *arg, unsigned cpu),
                       void *arg);
+
+/*
+ * Memory nodes. On a machine where memory is nearer to some CPUs than to others, the CPUs and the
+ * memory near to them make a node. A zone is of one node: the ranges of two nodes are in zones of
+ * their own, also where they are alike. So a host that knows nothing of nodes need not say
+ * anything.
+ */
+#define VL_NODES_MAX 16u
+
+/** vl_host_cpu_node() - the node of a CPU, 0 … VL_NODES_MAX - 1; one without memory is a node, too.
+ * Context: vl_init() and vl_selftest(); no core lock held. Default: 0. */
+unsigned vl_host_cpu_node(unsigned cpu);
+
+/** vl_host_zone_node() - the node of all memory of a zone, 0 … VL_NODES_MAX - 1.
+ * Context: vl_init() and vl_selftest(); no core lock held. Default: 0. */
+unsigned vl_host_zone_node(unsigned zone);
+
+/**
+ * vl_host_node_distance() - how far memory of node @to is from CPUs of node @from, in any unit.
+ * A CPU's requests go to other nodes in this order when its own has nothing to spare; where two are
+ * as far, the next higher number comes first, and 0 after the highest: so each node overflows into
+ * another one. Its own node is always the first.
+ * Context: vl_init() and vl_selftest(); no core lock held. Default: 10 to itself, 20 to any other.
+ */
+unsigned vl_host_node_distance(unsigned from, unsigned to);
 
 /*
  * VL_HOST_RESTART - define it in the header named by VL_HOST_INLINE when each interrupt that comes

@@ -90,6 +90,23 @@ unsigned vl_host_cpu_count(void)
     return sim_machine.config.cpus;
 }
 
+unsigned vl_host_cpu_node(unsigned cpu)
+{
+    return sim_machine.config.cpu_node[cpu];
+}
+
+unsigned vl_host_zone_node(unsigned zone)
+{
+    return sim_machine.config.zone_node[zone];
+}
+
+unsigned vl_host_node_distance(unsigned from, unsigned to)
+{
+    unsigned given = sim_machine.config.distance[from % VL_NODES_MAX][to % VL_NODES_MAX];
+
+    return given != 0 ? given : from == to ? 10 : 20;
+}
+
 uint64_t vl_host_clock_ns(void)
 {
     struct timespec now;

@@ -24,6 +24,10 @@ struct sim_config {
     uint64_t seed; /* of everything random in the machine */
     /* Bytes, whole pages, by which RAM's addresses in the process miss a multiple of 4 MiB. */
     uint64_t ram_offset;
+    uint8_t cpu_node[VL_CPUS_MAX];
+    uint8_t zone_node[VL_ZONES_MAX];
+    /* Distances between nodes; 0: what the core takes where the host says nothing. */
+    uint8_t distance[VL_NODES_MAX][VL_NODES_MAX];
     bool quiet; /* drop log lines of VL_LOG_INFO and below */
 };
 

@@ -235,7 +235,24 @@ static uint64_t free_frames(void)
     return counts.free_zones + counts.free_stock;
 }
 
-static void storm_on(unsigned cpus, uint64_t present, unsigned hold_up)
+/* The machine's memory and CPUs by halves in two nodes; what comes later is of the second. */
+static void make_nodes(struct sim_config *config, uint64_t present)
+{
+    uint64_t middle = RESERVE - present / 2;
+
+    memmove(&config->ranges[1], &config->ranges[0], 3 * sizeof(config->ranges[0]));
+    config->range_count = 4;
+    config->ranges[0].end.a = middle;
+    config->ranges[1].start.a = middle;
+    config->ranges[1].zone = 1;
+    config->ranges[2].zone = 1;
+    config->zone_node[1] = 1;
+    for (unsigned cpu = 0; cpu < config->cpus; cpu++) {
+        config->cpu_node[cpu] = cpu % 2;
+    }
+}
+
+static void storm_on(unsigned cpus, uint64_t present, unsigned nodes, unsigned hold_up)
 {
     struct sim_config config = {.cpus = cpus, .seed = 3, .quiet = true, .range_count = 3};
     uint64_t side = vl_frame_side_bytes((present + 32 * MIB) >> VL_PAGE_SHIFT);
@@ -246,6 +263,9 @@ static void storm_on(unsigned cpus, uint64_t present, unsigned hold_up)
     config.ranges[1] = (struct vl_range){{RESERVE}, {RESERVE + 32 * MIB}, 0, VL_RANGE_ABSENT};
     config.ranges[2] =
         (struct vl_range){{RESERVE + 32 * MIB}, {RESERVE + 32 * MIB + side}, 0, VL_RANGE_SIDE};
+    if (nodes > 1) {
+        make_nodes(&config, present);
+    }
     sim_start(&config);
     blocks_online = 0;
     told = 0;
@@ -268,32 +288,44 @@ static void storm_on(unsigned cpus, uint64_t present, unsigned hold_up)
 static void two_cpus(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 0);
+    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 1, 0);
 }
 
 /* What one CPU does meets another half way, as where there are fewer real ones. */
 static void two_cpus_held_up(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 128);
+    storm_on(VL_SMP ? 2 : 1, 16 * MIB, 1, 128);
 }
 
 static void eight_cpus_held_up(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 512);
+    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 1, 512);
 }
 
 static void eight_cpus(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 0);
+    storm_on(VL_SMP ? 8 : 1, 16 * MIB, 1, 0);
 }
 
 static void much_memory(void **state)
 {
     (void)state;
-    storm_on(VL_SMP ? 4 : 1, 64 * MIB, 0);
+    storm_on(VL_SMP ? 4 : 1, 64 * MIB, 1, 0);
+}
+
+static void two_nodes(void **state)
+{
+    (void)state;
+    storm_on(VL_SMP ? 4 : 1, 32 * MIB, 2, 0);
+}
+
+static void two_nodes_held_up(void **state)
+{
+    (void)state;
+    storm_on(VL_SMP ? 4 : 1, 32 * MIB, 2, 256);
 }
 
 int main(void)
@@ -301,7 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_cpus),           cmocka_unit_test(eight_cpus),
         cmocka_unit_test(much_memory),        cmocka_unit_test(two_cpus_held_up),
-        cmocka_unit_test(eight_cpus_held_up),
+        cmocka_unit_test(eight_cpus_held_up), cmocka_unit_test(two_nodes),
+        cmocka_unit_test(two_nodes_held_up),
     };
 
     return cmocka_run_group_tests_name("sim: a storm on physical memory", tests, NULL, NULL);

@@ -40,6 +40,9 @@ enum fault {
     CPU_COUNT_0,
     CPU_COUNT_MANY,
     CPU_ID,
+    CPU_NODE,
+    ZONE_NODE,
+    NODE_DISTANCE,
     AREA_NULL,
     AREA_UNALIGNED,
     AREA_OVERLAPPING,
@@ -155,6 +158,21 @@ unsigned vl_host_cpu_id(void)
     return fault == CPU_ID ? HOST_CPUS : 0;
 }
 
+unsigned vl_host_cpu_node(unsigned cpu)
+{
+    return fault == CPU_NODE && cpu == 2 ? VL_NODES_MAX : cpu % 2;
+}
+
+unsigned vl_host_zone_node(unsigned zone)
+{
+    return fault == ZONE_NODE && zone == 1 ? VL_NODES_MAX : zone;
+}
+
+unsigned vl_host_node_distance(unsigned from, unsigned to)
+{
+    return from == to ? 10 : fault == NODE_DISTANCE && from == 3 ? 9 : 20;
+}
+
 void *vl_host_percpu_area(unsigned cpu)
 {
     switch (fault) {
@@ -225,6 +243,9 @@ static const char *const hooks[FAULTS] = {
     [CPU_COUNT_0] = "vl_host_cpu_count",
     [CPU_COUNT_MANY] = "vl_host_cpu_count",
     [CPU_ID] = "vl_host_cpu_id",
+    [CPU_NODE] = "vl_host_cpu_node",
+    [ZONE_NODE] = "vl_host_zone_node",
+    [NODE_DISTANCE] = "vl_host_node_distance",
     [AREA_NULL] = "vl_host_percpu_area",
     [AREA_UNALIGNED] = "vl_host_percpu_area",
     [AREA_OVERLAPPING] = "vl_host_percpu_area",
