@@ -500,13 +500,14 @@ static int new_fails(void)
 
 /* ---- the last lines ---- */
 
-static const char victim[] = "/tmp/vellum-malloc-victim";
+/* In the environment, so that each run has one of its own. */
+#define VICTIM "TEST_VICTIM"
 
 /* Closes all that it has, and a file of its own gets the number that the copy of standard error
  * had. */
 static int daemon_like(void)
 {
-    int file = open(victim, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int file = open(getenv(VICTIM), O_RDWR | O_CREAT | O_TRUNC, 0600);
 
     (void)work();
     for (int i = 0; i < 1024; i++) {
@@ -663,9 +664,14 @@ static void mappings(void **state)
 
 static void last_lines(void **state)
 {
+    char victim[] = "/tmp/vellum-malloc-victim-XXXXXX";
     struct stat written;
+    int file = mkstemp(victim);
 
     (void)state;
+    assert_true(file >= 0);
+    assert_int_equal(close(file), 0);
+    assert_int_equal(setenv(VICTIM, victim, 1), 0);
     assert_returns("daemon_like", "stats", 0);
     assert_int_equal(stat(victim, &written), 0);
     assert_int_equal(unlink(victim), 0);

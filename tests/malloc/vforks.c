@@ -1,9 +1,10 @@
 /*
- * Goal: a child of vfork() that allocates, as with libc's malloc: beside threads that work on all
- * CPUs, moved to another CPU, with a child of its own; no block is given out twice, and the parent
- * has its fast paths back afterwards. A child of fork() that such a child makes is whole, too.
- * Method: children that are moved to the CPU where their parent is not, while threads of the parent
- * churn on both; what each has is stamped with its own number.
+ * Goal: a child of vfork(), or of clone() in the same manner, that allocates, as with libc's
+ * malloc: beside threads that work on all CPUs, moved to another CPU, with a child of its own; no
+ * block is given out twice, and the parent has its fast paths back afterwards. A child of fork()
+ * that such a child makes is whole, too. Method: children that are moved to the CPU where their
+ * parent is not, while threads of the parent churn on both; what each has is stamped with its own
+ * number.
  */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -79,6 +80,30 @@ static __attribute__((noinline)) int in_vfork(int (*fn)(unsigned long), unsigned
                                                                            : -1;
 }
 
+struct work {
+    int (*fn)(unsigned long);
+    unsigned long arg;
+};
+
+static int do_work(void *arg)
+{
+    const struct work *work = arg;
+
+    _exit(work->fn(work->arg));
+}
+
+/* The same by clone(): the child has a stack of its own, and all else of its parent's. */
+static int in_clone(int (*fn)(unsigned long), unsigned long arg)
+{
+    static _Alignas(16) char stack[256 << 10];
+    struct work work = {fn, arg};
+    int status = 0;
+    pid_t pid = clone(do_work, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &work);
+
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+                                                                           : -1;
+}
+
 static int allocate(unsigned long stamp)
 {
     move_to((int)(stamp & 1));
@@ -99,6 +124,7 @@ static int beside_threads(void)
     for (unsigned long i = 0; i < 40; i++) {
         move_to((int)(i & 1));
         bad += in_vfork(allocate, 1001 + i) != 0;
+        bad += in_clone(allocate, 2001 + i) != 0;
         churn(99ul << 32);
     }
     atomic_store(&has_ended, true);
@@ -146,6 +172,24 @@ static int fast_again(void)
     return malloc(SIZE) == p ? 0 : 3;
 }
 
+/* The parent's sheaf is its own again, and no other's was in use. */
+static int fast_after_clone(void)
+{
+    void *volatile p;
+
+    move_to(0);
+    free(malloc(SIZE));
+    p = malloc(SIZE);
+    free(p);
+    if (in_clone(nested, 5) != 5) {
+        return 1;
+    }
+    if (vl_malloc_is_percpu() && in_child == p) {
+        return 2;
+    }
+    return malloc(SIZE) == p ? 0 : 3;
+}
+
 /* A child of vfork() that forks: its child is a process like any. */
 static int fork_and_work(unsigned long arg)
 {
@@ -188,6 +232,7 @@ static int fails(void)
 static const struct child_case cases[] = {
     {"beside_threads", beside_threads},
     {"fast_again", fast_again},
+    {"fast_after_clone", fast_after_clone},
     {"forks", forks},
     {"fails", fails},
 };
@@ -216,6 +261,8 @@ static void fast_paths(void **state)
     (void)state;
     assert_works("fast_again", NULL);
     assert_works("fast_again", "percpu=0");
+    assert_works("fast_after_clone", NULL);
+    assert_works("fast_after_clone", "percpu=0");
 }
 
 static void forked(void **state)

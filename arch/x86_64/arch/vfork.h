@@ -31,7 +31,11 @@
  * nothing to do. Starts the heap, which the child must not do. */
 int64_t vli_vfork_offset(void) __attribute__((visibility("hidden")));
 
-/* 1: the call; behind it the child; 2: the parent, whose sequence is 3 to 4; 5: its descriptor; 6:
+/** vli_vfork_put_right() - the number in this thread's struct rseq is the one that Linux keeps for
+ * it again. It changes no register but rcx. */
+void vli_vfork_put_right(int64_t offset) __attribute__((visibility("hidden")));
+
+/* 1: the call; behind it the child; 2: the parent, whose sequence is 3 to 8; 5: its descriptor; 6:
  * its abort handler; 7: an error. 58 is the call's number. */
 #define VLI_VFORK_DEFINE                                                                           \
     __asm__(".text\n"                                                                              \
@@ -62,11 +66,8 @@ int64_t vli_vfork_offset(void) __attribute__((visibility("hidden")));
             "movl $-2, %fs:4(%r8)\n\t"                                                             \
             "ret\n"                                                                                \
             "2:\n\t"                                                                               \
-            "leaq 5f(%rip), %rcx\n\t"                                                              \
-            "movq %rcx, %fs:8(%r8)\n"                                                              \
-            "3:\n\t"                                                                               \
-            "movl %fs:0(%r8), %ecx\n\t"                                                            \
-            "movl %ecx, %fs:4(%r8)\n"                                                              \
+            "movq %r8, %rdi\n\t"                                                                   \
+            "call vli_vfork_put_right\n"                                                           \
             "4:\n\t"                                                                               \
             "cmpq $-4096, %rax\n\t"                                                                \
             "ja 7f\n\t"                                                                            \
@@ -79,16 +80,28 @@ int64_t vli_vfork_offset(void) __attribute__((visibility("hidden")));
             "movl %ecx, (%rax)\n\t"                                                                \
             "movq $-1, %rax\n\t"                                                                   \
             "ret\n\t"                                                                              \
+            ".size vfork, . - vfork\n\t"                                                           \
+            ".globl vli_vfork_put_right\n\t"                                                       \
+            ".hidden vli_vfork_put_right\n\t"                                                      \
+            ".type vli_vfork_put_right, @function\n"                                               \
+            "vli_vfork_put_right:\n\t"                                                             \
+            "leaq 5f(%rip), %rcx\n\t"                                                              \
+            "movq %rcx, %fs:8(%rdi)\n"                                                             \
+            "3:\n\t"                                                                               \
+            "movl %fs:0(%rdi), %ecx\n\t"                                                           \
+            "movl %ecx, %fs:4(%rdi)\n"                                                             \
+            "8:\n\t"                                                                               \
+            "ret\n\t"                                                                              \
             ".byte 0x0f, 0xb9, 0x3d\n\t"                                                           \
             ".long 0x53053053\n"                                                                   \
             "6:\n\t"                                                                               \
-            "jmp 2b\n\t"                                                                           \
-            ".size vfork, . - vfork\n\t"                                                           \
+            "jmp vli_vfork_put_right\n\t"                                                          \
+            ".size vli_vfork_put_right, . - vli_vfork_put_right\n\t"                               \
             ".pushsection __rseq_cs, \"aw\", @progbits\n\t"                                        \
             ".balign 32\n"                                                                         \
             "5:\n\t"                                                                               \
             ".long 0, 0\n\t"                                                                       \
-            ".quad 3b, 4b - 3b, 6b\n\t"                                                            \
+            ".quad 3b, 8b - 3b, 6b\n\t"                                                            \
             ".popsection")
 
 #endif
