@@ -197,7 +197,9 @@ MALLOC_FLAGS = $(WARN) -O2 -g -MMD -MP -Iinclude -I. -Iarch/$(ARCH) $(addprefix 
   -DVL_HOST_INLINE='"malloc/host_inline.h"' -DVL_HOST_RSEQ \
   -fno-strict-aliasing -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition \
   -fno-stack-protector -fcf-protection=none -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc \
-  -fno-builtin-free -pthread $(SAN_FLAGS)
+  -fno-builtin-free -pthread $(SAN_FLAGS) $(LINUX_HEADERS)
+# Debian's musl-gcc does not find Linux's own headers.
+LINUX_HEADERS := $(if $(findstring musl,$(CC)),-idirafter /usr/include -idirafter /usr/include/$(ARCH)-linux-gnu)
 # Sanitizers have a malloc of their own: ours gets other names there, also in its tests.
 MALLOC_NAMES := $(if $(filter-out none,$(SAN)),-include malloc/rename.h)
 MALLOC_CORE := $(filter-out core/base/host_default.c,$(wildcard core/base/*.c)) $(wildcard core/frame/*.c) \
@@ -220,9 +222,9 @@ $(M)/libvellum-malloc.a: $(MALLOC_OBJ)
 	$(SAY)
 	$(Q)ld -r $^ -o $(M)/vellum-malloc.o && objcopy --localize-hidden $(M)/vellum-malloc.o
 	$(Q)rm -f $@ && ar rcs $@ $(M)/vellum-malloc.o
-# The default strategy's are copied into build/; others stay in their folder.
+# The default strategy's for glibc are copied into build/; others stay in their folder.
 malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
-	$(Q)$(if $(filter sheaf,$(SLAB)),cp -f $^ build/,:)
+	$(Q)$(if $(filter sheaf,$(SLAB)),$(if $(findstring musl,$(CC)),:,cp -f $^ build/),:)
 # Every tests/malloc/NAME.c but child.c is one cmocka program that is linked with the library, so
 # that its malloc is ours; NAME.cc is the same in C++. With a sanitizer: those that neither measure
 # memory nor need the usual names.

@@ -510,6 +510,7 @@ VLI_EXPORT void *valloc(size_t size)
     return vli_aligned(VL_PAGE_SIZE, size);
 }
 
+VLI_EXPORT void *pvalloc(size_t size); /* musl does not declare it */
 VLI_EXPORT void *pvalloc(size_t size)
 {
     size_t bytes = vli_round_up(size, VL_PAGE_SIZE);

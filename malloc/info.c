@@ -73,6 +73,8 @@ VLI_EXPORT bool vl_malloc_is_percpu(void)
 
 /* ---------------------------------------------------------------------------------- <malloc.h> */
 
+/* What glibc has and others have not is declared and defined where it is. */
+#if defined(__GLIBC__)
 VLI_EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct vl_malloc_stats stats;
@@ -110,6 +112,14 @@ VLI_EXPORT struct mallinfo mallinfo(void)
         .keepcost = saturated(all.keepcost),
     };
 }
+
+#endif
+
+/* Others do not declare them. */
+VLI_EXPORT int mallopt(int parameter, int value);
+VLI_EXPORT void malloc_stats(void);
+VLI_EXPORT int malloc_info(int options, FILE *to);
+VLI_EXPORT int malloc_trim(size_t pad);
 
 /* Linux's knobs of glibc's heap mean nothing here; programs that turn them go on. */
 VLI_EXPORT int mallopt(int parameter, int value)
