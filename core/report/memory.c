@@ -111,7 +111,7 @@ size_t vl_report_buddyinfo(char *out, size_t size)
         if (zone.managed == 0) {
             continue;
         }
-        vli_text_add(&text, "Node %d, zone %8s ", 0, zone.name);
+        vli_text_add(&text, "Node %u, zone %8s ", zone.node, zone.name);
         for (unsigned order = 0; order < VL_ORDER_COUNT; order++) {
             vli_text_add(&text, "%6lu ", (unsigned long)zone.blocks[order]);
         }
@@ -210,7 +210,7 @@ size_t vl_report_zoneinfo(char *out, size_t size)
         if (zone.managed == 0) {
             continue;
         }
-        vli_text_add(&text, "Node %d, zone %8s", 0, zone.name);
+        vli_text_add(&text, "Node %u, zone %8s", zone.node, zone.name);
         vli_text_add(&text,
                      "\n  pages free     %lu"
                      "\n        boost    %lu"

@@ -137,10 +137,19 @@ static void cache_on(size_t size)
     assert_int_equal(vl_cache_create(&spec, &cache), VL_OK);
 }
 
+static unsigned nodes = 1; /* with two, each CPU is of its own, with half of the memory */
+
 static void machine_on(size_t size)
 {
     struct sim_config config = {.ram_bytes = 32 * MIB, .cpus = 2, .seed = 5, .quiet = true};
 
+    if (nodes == 2) {
+        config.ranges[0] = (struct vl_range){.start = {4 * MIB}, .end = {20 * MIB}};
+        config.ranges[1] = (struct vl_range){.start = {20 * MIB}, .end = {36 * MIB}, .zone = 1};
+        config.range_count = 2;
+        config.zone_node[1] = 1;
+        config.cpu_node[1] = 1;
+    }
     sim_start(&config);
     assert_int_equal(vli_homes_mask, 1); /* two */
     cache_on(size);
@@ -289,6 +298,56 @@ static void the_last_unit_of_all(void **state)
     on_cpu(0, give_all, 0, 0);
     vl_frame_free_bulk(hoard, count);
     sim_stop();
+}
+
+/* --------------------------------------------------------------------------- homes of two nodes */
+
+static struct vl_frame *head_of(const void *object);
+
+static void expect_node(size_t from, size_t to, unsigned node)
+{
+    for (size_t i = from; i < to; i++) {
+        uint64_t start = vli_frame_pfn(head_of(objects[i])).n;
+
+        assert_int_equal(start >= 20 * MIB >> VL_PAGE_SHIFT ? 1 : 0, node);
+    }
+}
+
+/* Each CPU has objects in memory of its own node, though others are free elsewhere; what the other
+ * CPU frees of them comes back to it; and the two share nothing of this for long. */
+static void what_is_far_stays_there(void **state)
+{
+    uint64_t units;
+
+    (void)state;
+    nodes = 2;
+    machine_on(SIZE);
+    on_cpu(1, take, 0, OBJECTS / 2);
+    expect_node(0, OBJECTS / 2, 1);
+    on_cpu(1, give, 0, OBJECTS / 2);
+    vli_slab_flush(cache);
+    units = home(1)->units;
+    assert_true(home(1)->units_free > 16);
+    on_cpu(0, take, 0, OBJECTS / 2);
+    expect_node(0, OBJECTS / 2, 0);
+    assert_int_equal(home(1)->units, units);
+    on_cpu(1, give, 0, OBJECTS / 2);
+    vli_slab_flush(cache);
+    vli_slab_validate();
+    assert_int_equal(home(0)->units_free, home(0)->units);
+    on_cpu(1, take, 0, OBJECTS / 2);
+    expect_node(0, OBJECTS / 2, 1);
+    machine_off();
+    nodes = 1;
+}
+
+/* Full sheaves in a barn, too; and when memory is gone all is had from everywhere. */
+static void the_last_unit_of_both_nodes(void **state)
+{
+    (void)state;
+    nodes = 2;
+    the_last_unit_of_all(state);
+    nodes = 1;
 }
 
 /* ----------------------------------------------------------------- between two locks of a move */
@@ -571,6 +630,8 @@ int main(void)
         cmocka_unit_test(others_slabs_come_first),
         cmocka_unit_test(wandering_holds_no_more),
         cmocka_unit_test(the_last_unit_of_all),
+        cmocka_unit_test(what_is_far_stays_there),
+        cmocka_unit_test(the_last_unit_of_both_nodes),
         cmocka_unit_test(freed_while_it_moves),
         cmocka_unit_test(moved_while_it_is_given),
         cmocka_unit_test(moved_while_it_is_purged),
@@ -579,9 +640,14 @@ int main(void)
 
     /* Debug builds mark what is given out and comes back, which the steps go around. */
     const struct CMUnitTest marked[] = {
-        cmocka_unit_test(units_come_home),         cmocka_unit_test(mixed_sheaves_are_sorted),
-        cmocka_unit_test(others_slabs_come_first), cmocka_unit_test(wandering_holds_no_more),
-        cmocka_unit_test(the_last_unit_of_all),    cmocka_unit_test(all_at_once),
+        cmocka_unit_test(units_come_home),
+        cmocka_unit_test(mixed_sheaves_are_sorted),
+        cmocka_unit_test(others_slabs_come_first),
+        cmocka_unit_test(wandering_holds_no_more),
+        cmocka_unit_test(the_last_unit_of_all),
+        cmocka_unit_test(what_is_far_stays_there),
+        cmocka_unit_test(the_last_unit_of_both_nodes),
+        cmocka_unit_test(all_at_once),
     };
 
     if (VLI_MARK_HEAD != 0) {

@@ -283,7 +283,10 @@ uintptr_t vli_barn_of_others(struct vl_cache *cache, enum vli_wait wait, uintptr
     uint32_t wanted;
 
     for (uint32_t i = 1; i <= vli_homes_mask; i++) {
-        uintptr_t full = full_of_other(vli_home_at(cache, (here + i) & vli_homes_mask), wait);
+        uint32_t other = (here + i) & vli_homes_mask;
+        uintptr_t full = vli_home_may_ask(here, other, wait)
+                             ? full_of_other(vli_home_at(cache, other), wait)
+                             : VLI_SHEAF_NONE;
 
         if (full != VLI_SHEAF_NONE) {
             borrow(cache, here, full, top);
@@ -301,10 +304,12 @@ static uintptr_t vacant_of_others(struct vl_cache *cache)
     uintptr_t top = VLI_SHEAF_NONE;
 
     for (uint32_t i = 1; i <= vli_homes_mask && top == VLI_SHEAF_NONE; i++) {
-        struct vli_slab_home *home = vli_home_at(cache, (here + i) & vli_homes_mask);
+        uint32_t other = (here + i) & vli_homes_mask;
+        struct vli_slab_home *home = vli_home_at(cache, other);
         unsigned long flags;
 
-        if (has_vacant(home) && vli_spin_try_lock_irq(&home->lock, VLI_RANK_SLAB_NODE, &flags)) {
+        if (vli_home_may_ask(here, other, VLI_WAIT_NOT) && has_vacant(home) &&
+            vli_spin_try_lock_irq(&home->lock, VLI_RANK_SLAB_NODE, &flags)) {
             top = remove_vacant(&cache->node[0], home);
             vli_spin_unlock_irq(&home->lock, VLI_RANK_SLAB_NODE, flags);
         }

@@ -14,6 +14,10 @@
  *     does a cache come to hold a slab more, one a home at most.
  *   - When there is no memory for a new one, the lock is waited for.
  *
+ * On a machine of several memory nodes only homes of CPUs of the same node do this for each other,
+ * but for the last: what one node's CPUs have is asked of others when there is no memory for a new
+ * slab. So a slab, made of memory that is near to its CPU, stays with CPUs that are.
+ *
  * Sheaves themselves, whose cache has homes as any, each home makes for itself (barn.c).
  *
  * No two homes' locks are held at once. A slab moves thus:
@@ -35,6 +39,36 @@
 
 struct vli_slab_home vli_slab_homes[VLI_SLAB_HOMES][VLI_CACHES_MAX];
 uint32_t vli_homes_mask;
+uint32_t vli_homes_near[VLI_SLAB_HOMES];
+
+/* Nodes of the CPUs that share a home, a bit each. */
+static uint32_t nodes_of(uint32_t home)
+{
+    uint32_t cpus = vl_host_cpu_count();
+    uint32_t nodes = 0;
+
+    for (uint32_t cpu = home; cpu < cpus; cpu += vli_homes_mask + 1u) {
+        nodes |= 1u << vli_percpu_of(cpu)->frame.node;
+    }
+    return nodes;
+}
+
+/* Where a host's numbers are no CPUs, homes beyond them have no node and are near to all. */
+static void find_near(void)
+{
+    for (uint32_t home = 0; home <= vli_homes_mask; home++) {
+        uint32_t nodes = nodes_of(home);
+
+        vli_homes_near[home] = 0;
+        for (uint32_t other = 0; other <= vli_homes_mask; other++) {
+            uint32_t others = nodes_of(other);
+
+            if (nodes == 0 || others == 0 || (nodes & others) != 0) {
+                vli_homes_near[home] |= 1u << other;
+            }
+        }
+    }
+}
 
 void vli_homes_init(void)
 {
@@ -46,6 +80,7 @@ void vli_homes_init(void)
         homes *= 2;
     }
     vli_homes_mask = homes - 1u;
+    find_near();
     if (has_begun) { /* else they are zeros, and those that nobody needs shall not be touched */
         memset(vli_slab_homes, 0, sizeof(vli_slab_homes));
     }
@@ -176,8 +211,11 @@ uint32_t vli_homes_take(struct vl_cache *cache, uint32_t here, enum vli_wait wai
     uint32_t had = 0;
 
     for (uint32_t i = 1; i <= vli_homes_mask && had == 0; i++) {
-        had = take_from(cache, vli_home_at(cache, (here + i) & vli_homes_mask), here, wait, count,
-                        lowest);
+        uint32_t other = (here + i) & vli_homes_mask;
+
+        if (vli_home_may_ask(here, other, wait)) {
+            had = take_from(cache, vli_home_at(cache, other), here, wait, count, lowest);
+        }
     }
     return had;
 }

@@ -90,6 +90,16 @@ struct vli_slab_home *vli_home_lock(struct vl_cache *cache, struct vl_frame *hea
 /* Whether to wait for others' locks when all that is wanted is a few units. */
 enum vli_wait { VLI_WAIT_NOT, VLI_WAIT_LOCK };
 
+/* Of each home: bit i is set if home i is of a CPU of the same memory node. */
+extern uint32_t vli_homes_near[VLI_SLAB_HOMES] VLI_HIDDEN;
+
+/** vli_home_may_ask() - may home number @here be served by @other? Those of another node are asked
+ * when there is no memory: then locks are waited for. */
+static inline bool vli_home_may_ask(uint32_t here, uint32_t other, enum vli_wait wait)
+{
+    return (vli_homes_near[here] >> other & 1u) != 0 || wait == VLI_WAIT_LOCK;
+}
+
 /**
  * vli_homes_take() - units of other homes than number @here, and slabs of theirs for it.
  * @lowest: where up to @count units go, in ascending places.
