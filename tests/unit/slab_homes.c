@@ -7,14 +7,16 @@
  * Method: two CPUs, one after the other, and a look at the homes' own figures. What must come
  * between two locks comes by an interrupt, after each single instruction in turn: it frees units
  * of slabs that are about to move, or moves slabs whose units are about to be freed. Each such run
- * begins and ends with valid structures and with all units in their slabs. Then four CPUs do all
- * of it at once, held up wherever they leave a lock.
+ * begins and ends with valid structures and with all units in their slabs. Where a slab that one
+ * CPU purges is on its way, a second one moves it and is held up after each instruction in turn.
+ * Then four CPUs do all of it at once, held up wherever they leave a lock.
  */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sched.h>
 #include <string.h>
 #include "core/slab/slab.h"
 #include "machine/sim/sim.h"
@@ -245,6 +247,34 @@ static void wandering_holds_no_more(void **state)
         on_cpu(round % 2, give, 0, OBJECTS);
         on_cpu(round % 2, take, 0, OBJECTS);
         assert_true(slabs() <= one + 1);
+    }
+    machine_off();
+}
+
+/* A home keeps a sheaf of others' units for each that it got of them, time and again, and no more:
+ * the others go where they are of. */
+static void kept_once_for_each_borrowed(void **state)
+{
+    size_t at = OBJECTS / 2;
+
+    (void)state;
+    machine_on(SIZE);
+    on_cpu(1, take, 0, OBJECTS);
+    on_cpu(1, give, 0, OBJECTS / 2);
+    assert_true(home(1)->full_count > 0);
+    on_cpu(0, take, 0, 1);
+    assert_int_equal(home(0)->borrowed, 1);
+    for (unsigned round = 0; round < 3; round++) {
+        on_cpu(0, give, at, OBJECTS);
+        vli_slab_validate();
+        assert_int_equal(home(0)->units, 0);
+        assert_int_equal(home(0)->full_count, 1);
+        assert_int_equal(home(0)->borrowed, 0);
+        for (at = OBJECTS; home(0)->full_count > 0;) { /* the CPU's own two, then the barn's */
+            at--;
+            on_cpu(0, take, at, at + 1);
+        }
+        assert_int_equal(home(0)->borrowed, 1);
     }
     machine_off();
 }
@@ -548,6 +578,102 @@ static void moved_while_it_is_purged(void **state)
     assert_true(met_moved || !CAN_STEP);
 }
 
+/* --------------------------------------------------------- purged, while another CPU moves it */
+
+/* One CPU tells a slab's pages; meanwhile its units come back, another CPU has it on the way to
+ * another home, and is held up there until the first one is through. */
+enum stage { STAGE_PURGES, STAGE_GIVEN, STAGE_MIDWAY, STAGE_PURGED };
+static _Atomic unsigned stage;
+
+static struct {
+    struct vl_frame *heads[2]; /* of the slabs that are purged */
+    uint64_t at;
+    bool goes_on;
+} meeting;
+
+static void wait_for(enum stage which)
+{
+    while (atomic_load(&stage) < which) {
+        sched_yield();
+    }
+}
+
+static void give_while_told(uintptr_t start, size_t bytes)
+{
+    size_t heads = 0;
+
+    (void)start;
+    (void)bytes;
+    if (atomic_load(&stage) != STAGE_PURGES) {
+        return;
+    }
+    for (size_t i = 0; i < few; i++) {
+        if (objects[i] != NULL) {
+            meeting.heads[heads++ % 2] = head_of(objects[i]);
+            victim = objects[i];
+            objects[i] = NULL;
+            give_victim(0);
+        }
+    }
+    atomic_store(&stage, STAGE_GIVEN);
+    wait_for(STAGE_MIDWAY);
+}
+
+static void hold_up(unsigned cpu)
+{
+    (void)cpu;
+    if (atomic_load(&stage) == STAGE_GIVEN) {
+        for (size_t i = 0; i < 2; i++) {
+            met_moving = met_moving || (vli_slab_place(meeting.heads[i]) & VLI_HOME_MOVES) != 0;
+        }
+        atomic_store(&stage, STAGE_MIDWAY);
+        wait_for(STAGE_PURGED);
+    }
+}
+
+static void purge_and_move(void *arg, unsigned cpu)
+{
+    (void)arg;
+    if (cpu == 0) {
+        (void)vli_slabs_purge(cache, give_while_told);
+        atomic_store(&stage, STAGE_PURGED);
+        return;
+    }
+    wait_for(STAGE_GIVEN);
+    meeting.goes_on = sim_step(take_of_others, taken, meeting.at) == meeting.at;
+    hold_up(cpu);
+}
+
+static void purged_while_it_moves(void **state)
+{
+    (void)state;
+    spared = 4;
+    few = 8;
+    met_moving = false;
+    machine_on(2 * VL_PAGE_SIZE);
+    meeting.goes_on = true;
+    for (meeting.at = 1; meeting.goes_on; meeting.at++) {
+        on_cpu(1, take, 0, few);
+        on_cpu(1, give_most, 0, few);
+        vli_slab_flush(cache);
+        assert_int_equal(home(1)->partial_count, 2);
+        taken[0] = 0;
+        atomic_store(&stage, STAGE_PURGES);
+        sim_irq_set(hold_up);
+        sim_run_on_cpus(2, purge_and_move, NULL);
+        sim_irq_set(NULL);
+        vli_slab_validate();
+        assert_true(taken[0] > 0);
+        return_units(taken);
+        cache_off();
+        cache_on(2 * VL_PAGE_SIZE);
+    }
+    machine_off();
+    spared = 16;
+    few = 64;
+    assert_true(met_moving || !CAN_STEP);
+}
+
 /* ---------------------------------------------------------------------------- all at once */
 
 #define CPUS   4u
@@ -629,12 +755,14 @@ int main(void)
         cmocka_unit_test(mixed_sheaves_are_sorted),
         cmocka_unit_test(others_slabs_come_first),
         cmocka_unit_test(wandering_holds_no_more),
+        cmocka_unit_test(kept_once_for_each_borrowed),
         cmocka_unit_test(the_last_unit_of_all),
         cmocka_unit_test(what_is_far_stays_there),
         cmocka_unit_test(the_last_unit_of_both_nodes),
         cmocka_unit_test(freed_while_it_moves),
         cmocka_unit_test(moved_while_it_is_given),
         cmocka_unit_test(moved_while_it_is_purged),
+        cmocka_unit_test(purged_while_it_moves),
         cmocka_unit_test(all_at_once),
     };
 
