@@ -18,6 +18,7 @@
 #include "core/base/list.h"
 #include "core/base/spinlock.h"
 #include "kernel/boot/memory.h"
+#include "kernel/cpu/acpi.h"
 #include "kernel/cpu/apic.h"
 #include "kernel/cpu/cpu.h"
 #include "kernel/cpu/io.h"
@@ -62,6 +63,25 @@ void *vl_host_bootstrap(size_t *out_bytes)
 unsigned vl_host_cpu_count(void)
 {
     return smp_known_count();
+}
+
+unsigned vl_host_cpu_node(unsigned cpu)
+{
+    return acpi_cpu_node(cpu_of(cpu)->apic_id);
+}
+
+/* As boot_memory_ranges() numbers them. */
+unsigned vl_host_zone_node(unsigned zone)
+{
+    return zone % acpi_info()->node_count;
+}
+
+unsigned vl_host_node_distance(unsigned from, unsigned to)
+{
+    unsigned said =
+        from < ACPI_NODES_MAX && to < ACPI_NODES_MAX ? acpi_info()->distances[from][to] : 0;
+
+    return said != 0 ? said : from == to ? 10 : 20;
 }
 
 void *vl_host_percpu_area(unsigned cpu)

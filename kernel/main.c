@@ -150,6 +150,7 @@ _Noreturn void boot_main(uint64_t start_info_pa)
     init_machine(start_info_pa);
     host_init_early();
     boot_memory_log();
+    acpi_log_nodes();
     if (vl_init() != VL_OK) {
         panic("the core does not start");
     }

@@ -316,10 +316,41 @@ def read_until(terminal, wanted, seconds):
     return text
 
 
+NODES = [word for node in (0, 1) for word in
+         ('-object', 'memory-backend-ram,id=m%d,size=128M' % node,
+          '-numa', 'node,nodeid=%d,cpus=%d,memdev=m%d' % (node, node, node))]
+NODES_TASK = """free() { echo "@free $1"; grep -E '^Node|pages free' /proc/zoneinfo; }
+free 0
+taskset 2 dd if=/dev/zero of=/near1 bs=1M count=16 2>/dev/null
+free 1
+taskset 1 dd if=/dev/zero of=/near0 bs=1M count=16 2>/dev/null
+free 2
+"""
+
+
+def boot_nodes(kernel):
+    """Two memory nodes with a CPU each: what a process writes into files in memory lies on the node
+    of the CPU that it is bound to."""
+    make_image(NODES_TASK)
+    with guest.Guest(kernel, IMAGE, extra=NODES) as machine:
+        ended = machine.wait_end(BOOT_SECONDS)
+        text = machine.text.replace('\r', '')
+    parts = re.split(r'@free \d\n', text)[1:]
+    found = [{node: int(free) for node, free in
+              re.findall(r'Node (\d), zone +\S+\n +pages free +(\d+)', part)} for part in parts]
+    if not ended or 'memory: 2 nodes' not in text or [len(f) for f in found] != [2, 2, 2]:
+        return 'not two nodes:\n' + tail(text)
+    for step, near, far in ((1, '1', '0'), (2, '0', '1')):
+        used = {node: found[step - 1][node] - found[step][node] for node in found[step]}
+        if used[near] < 3500 or used[far] > 1000:
+            return 'bound to CPU %s, %s frames of each node for 4096' % (near, used)
+    return None
+
+
 BOOTS = [('crash', boot_crash), ('machines', boot_machines), ('selftest', boot_selftest),
          ('tty', boot_tty), ('corrupt images', boot_corrupt), ('panic', boot_panic),
          ('boot log', boot_log), ('reboot', boot_reboot), ('nine CPUs', boot_many),
-         ('driver', boot_shell)]
+         ('nodes', boot_nodes), ('driver', boot_shell)]
 
 
 def clean_up():

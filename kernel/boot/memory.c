@@ -14,6 +14,7 @@
 #include "kernel/boot/boot.h"
 #include "kernel/boot/options.h"
 #include "kernel/boot/pvh.h"
+#include "kernel/cpu/acpi.h"
 #include "kernel/lib/mem.h"
 #include "kernel/lib/printk.h"
 
@@ -171,7 +172,8 @@ static bool piece_range(uint64_t start, uint64_t end, struct vl_range *out)
     }
     out->start.a = start;
     out->end.a = end;
-    out->zone = start >= DMA32_END ? 1 : 0;
+    /* Of each node two zones, the lower ones of all nodes first. */
+    out->zone = (start >= DMA32_END ? acpi_info()->node_count : 0) + acpi_memory_node(start);
     out->kind = start < BOOT_LOW_END || (initrd.start <= start && start < initrd.end)
                     ? VL_RANGE_RESERVED
                     : VL_RANGE_FREE;
@@ -190,6 +192,12 @@ static uint64_t next_cut(uint64_t from, uint64_t end)
         if (from < cuts[i] && cuts[i] < end) {
             end = cuts[i];
         }
+    }
+    for (unsigned i = 0; i < acpi_info()->memory_count; i++) {
+        const struct acpi_memory *memory = &acpi_info()->memory[i];
+
+        end = from < memory->start && memory->start < end ? memory->start : end;
+        end = from < memory->end && memory->end < end ? memory->end : end;
     }
     return end;
 }

@@ -27,7 +27,7 @@
 #define FADT_TIMER_32    (1u << 8)
 #define FADT_HAS_RESET   (1u << 10)
 
-static struct acpi_info info = {.reset_space = 255};
+static struct acpi_info info = {.reset_space = 255, .node_count = 1};
 
 const struct acpi_info *acpi_info(void)
 {
@@ -206,20 +206,148 @@ static void read_madt(const uint8_t *madt, uint32_t len)
     }
 }
 
-static void read_table(uint64_t pa)
+/* ------------------------------------------------------------- memory nodes: SRAT, SLIT
+ * (5.2.16-17)
+ */
+
+/* Nodes of the SRAT, numbered as they appear; more than there may be are an error. */
+static unsigned nodes_seen;
+static bool nodes_bad;
+
+static unsigned node_of_domain(uint32_t domain)
+{
+    for (unsigned i = 0; i < nodes_seen; i++) {
+        if (info.domains[i] == domain) {
+            return i;
+        }
+    }
+    if (nodes_seen == ACPI_NODES_MAX) {
+        nodes_bad = true;
+        return 0;
+    }
+    info.domains[nodes_seen] = domain;
+    return nodes_seen++;
+}
+
+static void add_node_cpu(uint32_t apic_id, uint32_t domain)
+{
+    if (info.node_cpu_count < VL_CPUS_MAX) {
+        info.node_apic_ids[info.node_cpu_count] = apic_id;
+        info.node_of_apic[info.node_cpu_count++] = (uint8_t)node_of_domain(domain);
+    }
+}
+
+static void add_node_memory(uint64_t start, uint64_t bytes, uint32_t domain)
+{
+    uint64_t end;
+
+    if (bytes == 0) {
+        return;
+    }
+    if (info.memory_count == ACPI_MEMORY_MAX || __builtin_add_overflow(start, bytes, &end) ||
+        start % VL_PAGE_SIZE != 0 || bytes % VL_PAGE_SIZE != 0) {
+        nodes_bad = true;
+        return;
+    }
+    info.memory[info.memory_count++] = (struct acpi_memory){start, end, node_of_domain(domain)};
+}
+
+static void read_srat(const uint8_t *srat, uint32_t len)
+{
+    for (uint32_t i = HEADER_BYTES + 12; i + 2 <= len && srat[i + 1] >= 2 && i + srat[i + 1] <= len;
+         i += srat[i + 1]) {
+        const uint8_t *at = srat + i;
+
+        if (at[0] == 0 && at[1] >= 16 && (get32(at + 4) & 1) != 0) {
+            add_node_cpu(at[3], at[2] | (get32(at + 8) & 0xffffff00u));
+        } else if (at[0] == 1 && at[1] >= 40 && (get32(at + 28) & 1) != 0) {
+            add_node_memory(get64(at + 8), get64(at + 16), get32(at + 2));
+        } else if (at[0] == 2 && at[1] >= 24 && (get32(at + 12) & 1) != 0) {
+            add_node_cpu(get32(at + 8), get32(at + 4));
+        }
+    }
+    info.node_count = nodes_seen > 0 ? nodes_seen : 1;
+    if (nodes_bad) {
+        printk(VL_LOG_WARNING, "acpi: the SRAT has more nodes or ranges than can be used, or odd "
+                               "ones: all memory is of one node");
+        info.node_count = 1;
+        info.memory_count = 0;
+        info.node_cpu_count = 0;
+    }
+}
+
+/* Read last: its rows and columns are what the SRAT calls the nodes. */
+static void read_slit(const uint8_t *slit, uint32_t len)
+{
+    uint64_t count = get64(slit + HEADER_BYTES);
+
+    if (count > 256 || HEADER_BYTES + 8 + count * count > len) {
+        return;
+    }
+    for (unsigned from = 0; from < info.node_count; from++) {
+        for (unsigned to = 0; to < info.node_count; to++) {
+            if (info.domains[from] < count && info.domains[to] < count) {
+                info.distances[from][to] =
+                    slit[HEADER_BYTES + 8 + info.domains[from] * count + info.domains[to]];
+            }
+        }
+    }
+}
+
+unsigned acpi_cpu_node(uint32_t apic_id)
+{
+    for (unsigned i = 0; i < info.node_cpu_count; i++) {
+        if (info.node_apic_ids[i] == apic_id) {
+            return info.node_of_apic[i];
+        }
+    }
+    return 0;
+}
+
+unsigned acpi_memory_node(uint64_t pa)
+{
+    for (unsigned i = 0; i < info.memory_count; i++) {
+        if (info.memory[i].start <= pa && pa < info.memory[i].end) {
+            return info.memory[i].node;
+        }
+    }
+    return 0;
+}
+
+void acpi_log_nodes(void)
+{
+    if (info.node_count > 1) {
+        printk(VL_LOG_INFO, "memory: %u nodes, by %u ranges and %u CPUs of the SRAT; %s",
+               info.node_count, info.memory_count, info.node_cpu_count,
+               info.distances[0][0] != 0 ? "distances by the SLIT" : "all as far from each other");
+    }
+}
+
+static void read_table(uint64_t pa, bool is_slit)
 {
     uint32_t len = 0;
     const uint8_t *table = table_map(pa, &len);
 
-    if (table == NULL) {
+    if (table == NULL || is_slit != (memcmp(table, "SLIT", 4) == 0)) {
         return;
     }
-    if (memcmp(table, "FACP", 4) == 0) {
+    if (is_slit && len >= HEADER_BYTES + 8) {
+        read_slit(table, len);
+    } else if (memcmp(table, "FACP", 4) == 0) {
         read_fadt(table, len);
     } else if (memcmp(table, "APIC", 4) == 0 && len >= HEADER_BYTES + 8) {
         read_madt(table, len);
     } else if (memcmp(table, "HPET", 4) == 0 && len >= 56) {
         info.hpet_pa = get64(table + 44);
+    } else if (memcmp(table, "SRAT", 4) == 0) {
+        read_srat(table, len);
+    }
+}
+
+static void read_tables(const uint8_t *list, uint32_t len, unsigned entry_bytes, bool is_slit)
+{
+    for (uint32_t i = HEADER_BYTES; list != NULL && i + entry_bytes <= len; i += entry_bytes) {
+        read_table(entry_bytes == 8 ? get64(list + i) : get32(list + i), is_slit);
     }
 }
 
@@ -240,7 +368,8 @@ void acpi_init(void)
     } else {
         list = table_map(get32(rsdp + 16), &len);
     }
-    for (uint32_t i = HEADER_BYTES; list != NULL && i + entry_bytes <= len; i += entry_bytes) {
-        read_table(entry_bytes == 8 ? get64(list + i) : get32(list + i));
+    read_tables(list, len, entry_bytes, false);
+    if (info.node_count > 1) {
+        read_tables(list, len, entry_bytes, true);
     }
 }

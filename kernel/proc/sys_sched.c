@@ -322,5 +322,5 @@ SYSCALL(getcpu)
     if (a != 0 && put_user32((uint64_t)a, id) != VL_OK) {
         return -EFAULT;
     }
-    return b != 0 ? (long)put_user32((uint64_t)b, 0) : 0;
+    return b != 0 ? (long)put_user32((uint64_t)b, vl_host_cpu_node(id)) : 0;
 }
