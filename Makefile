@@ -229,7 +229,7 @@ malloc: $(M)/libvellum-malloc.so $(M)/libvellum-malloc.a
 # that its malloc is ours; NAME.cc is the same in C++. With a sanitizer: those that neither measure
 # memory nor need the usual names.
 MALLOC_TEST_ALL   := $(basename $(notdir $(wildcard tests/malloc/*.c tests/malloc/*.cc)))
-MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators hostile map steps refused vforks fork_chain),$(MALLOC_TEST_ALL))
+MALLOC_TEST_NAMES := $(filter-out child $(if $(MALLOC_NAMES),memory failure operators hostile map steps refused interposed vforks fork_chain),$(MALLOC_TEST_ALL))
 MALLOC_TEST_FLAGS = -O2 -g -Iinclude -I. -D_GNU_SOURCE -fno-builtin -pthread -Wall -Wextra -Werror \
   -Wno-unknown-warning-option -Wno-non-power-of-two-alignment -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-free-nonheap-object \
   $(SAN_FLAGS) $(MALLOC_NAMES) $(if $(filter local,$(SLAB)),-DTEST_LISTS)

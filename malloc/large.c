@@ -23,6 +23,7 @@
  * table's own growth runs under it.
  */
 #include "malloc/face.h"
+#include "malloc/calls.h"
 #include "core/base/bits.h"
 #include <errno.h>
 #include <string.h>
@@ -84,8 +85,7 @@ static bool grow(void)
     struct entry *old = table;
     size_t old_entries = entries;
     size_t fresh = entries == 0 ? ENTRIES_FIRST : entries * 2;
-    void *memory = mmap(NULL, fresh * sizeof(struct entry), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = vli_call_map(fresh * sizeof(struct entry), PROT_READ | PROT_WRITE, 0);
 
     if (memory == MAP_FAILED) {
         return false;
@@ -200,7 +200,7 @@ static void *map(size_t bytes, size_t align)
     if (bytes + more < bytes) {
         return NULL;
     }
-    memory = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = vli_call_map(bytes + more, PROT_READ | PROT_WRITE, 0);
     if (memory == MAP_FAILED) {
         return NULL;
     }

@@ -35,6 +35,7 @@
  * Locks: grow_word is held while the range grows; purge_word is tried, and held by who purges.
  */
 #include "malloc/face.h"
+#include "malloc/calls.h"
 #include "malloc/fast.h"
 #include "core/base/bits.h"
 #include "core/slab/process.h"
@@ -111,7 +112,7 @@ static void advise_dumps(void *start, size_t bytes, int advice)
 
 bool vli_range_open(void *start, size_t bytes)
 {
-    if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (vli_call_open(start, bytes) != 0) {
         return false;
     }
     advise_dumps(start, bytes, MADV_DODUMP);
@@ -120,7 +121,7 @@ bool vli_range_open(void *start, size_t bytes)
 
 void *vli_range_close(size_t bytes)
 {
-    void *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *start = vli_call_map(bytes, PROT_NONE, MAP_NORESERVE);
 
     if (start == MAP_FAILED) {
         return NULL;
@@ -154,11 +155,11 @@ static void page_map_reserve(void)
     if (!vli_options.map || vli_options.secure || vli_range_page_map != NULL) {
         return;
     }
-    start = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    start = vli_call_map(bytes, PROT_READ, MAP_NORESERVE);
     if (start == MAP_FAILED) {
         return;
     }
-    if (mprotect(start, VL_PAGE_SIZE, PROT_READ | PROT_WRITE) != 0) {
+    if (vli_call_open(start, VL_PAGE_SIZE) != 0) {
         (void)munmap(start, bytes);
         return;
     }
