@@ -2,8 +2,8 @@
  * Goal: when memory runs out, a call returns NULL with errno ENOMEM and nothing else is harmed: at
  * whichever call to Linux it is refused, and at the limit that was set; and when there is memory
  * again the heap goes on.
- * Method: this program's own mmap, mprotect and mremap stand before libc's, also for the library,
- * and refuse the call with the number that the parent chose, then this one in three, until all
+ * Method: this program's own syscall() and mremap() stand before libc's, also for the library, and
+ * refuse the call with the number that the parent chose, then this one in three, until all
  * calls have had their turn. Limits by the option.
  */
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -36,31 +37,43 @@ static bool is_refused(void)
     return calls == refuse_at || (refuse_more && calls % 3 != 0);
 }
 
-void *mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset)
+/* libc's. To look it up takes no memory. */
+static long (*libc_syscall(void))(long number, ...)
 {
-    if (is_refused()) {
-        errno = ENOMEM;
-        return MAP_FAILED;
+    static long (*found)(long number, ...);
+
+    if (found == NULL) {
+        *(void **)&found = dlsym(RTLD_NEXT, "syscall");
     }
-    return (void *)syscall(SYS_mmap, at, bytes, access, flags, file, offset);
+    return found;
 }
 
-int mprotect(void *at, size_t bytes, int access)
+/* By this the heap gets memory (malloc/calls.h). */
+long syscall(long number, ...)
 {
-    if (is_refused()) {
+    long words[6];
+    va_list more;
+
+    va_start(more, number);
+    for (size_t i = 0; i < 6; i++) {
+        words[i] = va_arg(more, long);
+    }
+    va_end(more);
+    if ((number == SYS_mmap || number == SYS_mprotect) && is_refused()) {
         errno = ENOMEM;
         return -1;
     }
-    return (int)syscall(SYS_mprotect, at, bytes, access);
+    return libc_syscall()(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
+/* By this it resizes mappings. */
 void *mremap(void *at, size_t bytes, size_t fresh, int flags, ...)
 {
     if (is_refused()) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return (void *)syscall(SYS_mremap, at, bytes, fresh, flags, 0);
+    return (void *)libc_syscall()(SYS_mremap, at, bytes, fresh, flags, 0);
 }
 
 /* ---- a workload that needs all kinds of memory ---- */
