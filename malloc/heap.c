@@ -264,6 +264,9 @@ VLI_EXPORT struct vl_heap *vl_heap_create(void *region, size_t bytes)
 VLI_EXPORT void vl_heap_destroy(struct vl_heap *heap)
 {
     vl_host_lock(&vli_heaps_word);
+    if (heap->prev == NULL && heaps != heap) {
+        vli_die("vellum malloc: heap %p: there is none, or it was destroyed already", (void *)heap);
+    }
     if (heap->next != NULL) {
         heap->next->prev = heap->prev;
     }
@@ -272,6 +275,8 @@ VLI_EXPORT void vl_heap_destroy(struct vl_heap *heap)
     } else {
         heaps = heap->next;
     }
+    heap->next = NULL;
+    heap->prev = NULL;
     vl_host_unlock(&vli_heaps_word);
 }
 

@@ -283,15 +283,34 @@ static int free_overrun(void)
     return 0;
 }
 
+/* The one that was made last, and the one before. */
+static int destroy_twice(void)
+{
+    struct vl_heap *first = vl_heap_create(misused, sizeof(misused) / 2);
+    struct vl_heap *last = vl_heap_create(misused + sizeof(misused) / 2, sizeof(misused) / 2);
+
+    vl_heap_destroy(first);
+    vl_heap_destroy(last);
+    vl_heap_destroy(first);
+    return 0;
+}
+
+static const struct child_case cases[] = {{"free_twice", free_twice},
+                                          {"free_foreign", free_foreign},
+                                          {"free_overrun", free_overrun},
+                                          {"destroy_twice", destroy_twice}};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
 static void misuse(void **state)
 {
-    static const char *const names[] = {"free_twice", "free_foreign", "free_overrun"};
-    static const char *const says[] = {"freed already", "no block of it", "was overwritten"};
+    static const char *const says[CASES] = {"freed already", "no block of it", "was overwritten",
+                                            "destroyed already"};
     struct child_result result;
 
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        child_run(names[i], NULL, 20, &result);
+    for (size_t i = 0; i < CASES; i++) {
+        child_run(cases[i].name, NULL, 20, &result);
         assert_int_equal(result.signal, SIGABRT);
         assert_non_null(strstr(result.output, says[i]));
     }
@@ -299,14 +318,12 @@ static void misuse(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct child_case cases[] = {
-        {"free_twice", free_twice}, {"free_foreign", free_foreign}, {"free_overrun", free_overrun}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_small),       cmocka_unit_test(until_full),
         cmocka_unit_test(random_sequence), cmocka_unit_test(sizes_that_are_none),
         cmocka_unit_test(threads),         cmocka_unit_test(misuse),
     };
 
-    child_main(argc, argv, cases, 3);
+    child_main(argc, argv, cases, CASES);
     return cmocka_run_group_tests_name("malloc: heaps confined to a region", tests, NULL, NULL);
 }
